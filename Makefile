@@ -1,0 +1,50 @@
+# `make` lists the targets. Every target that needs the tools sets them up first, once.
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-fast fuzz check format bench lock clean
+
+BIN := .venv/bin
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+# The stamp is newer than both files exactly when .venv holds what they ask for.
+.venv/.ready: pyproject.toml requirements.lock
+	@sh scripts/setup.sh
+	@touch $@
+
+setup: .venv/.ready ## make .venv with the locked versions (other targets do it by themselves)
+
+java:
+	@sh scripts/java.sh
+
+demo: .venv/.ready java ## run the demo
+	@$(BIN)/everview demo
+
+test: .venv/.ready java ## run all tests
+	@$(BIN)/python -m pytest
+
+test-fast: .venv/.ready ## run the tests that need no Java and take under a minute
+	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark"
+
+fuzz: .venv/.ready java ## run the property tests on fresh random cases, many of them
+	@$(BIN)/python -m pytest --hypothesis-profile=slow
+
+check: .venv/.ready ## check style, types and the import order
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict src
+	@$(BIN)/python -m pytest tests/test_import_order.py
+
+format: .venv/.ready ## format the code and mend what ruff can mend
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: .venv/.ready java ## run the benchmarks
+	@$(BIN)/python -m bench
+
+lock: ## choose the newest versions again (needs uv)
+	@sh scripts/lock.sh
+
+clean: ## remove caches and build output (.venv stays)
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

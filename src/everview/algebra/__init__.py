@@ -1,0 +1,1 @@
+"""What a query means: frozen nodes over change rows, windows, time; and `reference.py`, the oracle."""

@@ -1,0 +1,340 @@
+"""The catalog: the names of a store, what they stand for, and who depends on whom.
+
+It is kept as readable JSON. A view's definition is kept as its SQL, in the words of its author.
+
+>>> from everview.algebra.types import INT, TIMESTAMP
+>>> catalog = Catalog()
+>>> columns = Schema.of(("id", INT), ("ts", TIMESTAMP), timeline="ts")
+>>> _ = catalog.add(StreamEntry("s", columns, (Lateness("ts", 5_000_000),)))
+>>> _ = catalog.add(ViewEntry("v", "SELECT id FROM s", depends_on=("s",)))
+>>> catalog.dependants("s")
+['v']
+>>> Catalog.from_json(catalog.to_json()).get("V").sql
+'SELECT id FROM s'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+from typing import Any
+
+from everview.algebra.schema import Field, Schema
+from everview.algebra.time import INFINITY, SECOND
+from everview.algebra.types import SIMPLE_TYPES, TIMESTAMP, DataType
+from everview.errors import AlgebraError, CatalogError, StoreError, nearest
+
+FORMAT = 1
+CLOCK = "clock"
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late rows may come on a time line, in microseconds."""
+
+    column: str
+    lateness: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """FROM format(path, option => value, …)."""
+
+    format: str
+    path: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    """An append-only stream; without a source it is fed by INSERT."""
+
+    name: str
+    columns: Schema
+    timelines: tuple[Lateness, ...]
+    sequence: tuple[str, ...] = ()
+    idle_after: int | None = None
+    source: Source | None = None
+    kind = "stream"
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class TaggedEntry:
+    """An update stream over a stream."""
+
+    name: str
+    over: str
+    key: tuple[str, ...]
+    delete_when: str | None = None
+    kind = "tagged stream"
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return (self.over,)
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A relation."""
+
+    name: str
+    columns: Schema
+    key: tuple[str, ...] = ()
+    retroactive: bool = True
+    source: Source | None = None
+    kind = "table"
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    """A view; `history` says for how long AS OF can look back: not at all, some microseconds, or ∞."""
+
+    name: str
+    sql: str
+    complete: bool = False
+    history: int = 0
+    depends_on: tuple[str, ...] = ()
+    kind = "view"
+
+
+@dataclass(frozen=True)
+class EventStreamEntry:
+    """A stream that an event query makes (paper 3)."""
+
+    name: str
+    sql: str
+    timelines: tuple[str, ...]
+    depends_on: tuple[str, ...] = ()
+    kind = "event stream"
+
+
+Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
+
+
+def a_kind(entry: Entry) -> str:
+    """What an entry is, with its article."""
+    return f"an {entry.kind}" if entry.kind.startswith("e") else f"a {entry.kind}"
+
+
+CLOCK_ENTRY = StreamEntry(
+    CLOCK, Schema((Field("time_point", TIMESTAMP, timeline=0),)), (Lateness("time_point"),)
+)
+
+
+@dataclass
+class Catalog:
+    """All entries by their name, in the order of their making; names are compared without case."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    clock_grain: int = SECOND
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name.casefold() in self.entries or name.casefold() == CLOCK
+
+    def get(self, name: str) -> Entry:
+        """The entry of this name."""
+        found = self.entries.get(name.casefold())
+        if found is not None:
+            return found
+        if name.casefold() == CLOCK:
+            return CLOCK_ENTRY
+        known = [e.name for e in self]
+        raise CatalogError(
+            f"there is no stream, table or view '{name}'",
+            meant=nearest(name, [*known, CLOCK]),
+            choices=known,
+            next_step=None if known else "make one with CREATE STREAM, CREATE TABLE or CREATE VIEW",
+        )
+
+    def add(self, entry: Entry, replace: bool = False) -> bool:
+        """Adds an entry and says whether that changed anything: the same one again does not."""
+        if entry.name.casefold() == CLOCK:
+            raise CatalogError("'clock' is the built-in clock stream", next_step="choose another name")
+        before = self.entries.get(entry.name.casefold())
+        if before is not None and before == replace_fields(entry, name=before.name):
+            return False
+        if before is not None and not (replace and before.kind == entry.kind == "view"):
+            raise CatalogError(
+                f"there is already {a_kind(before)} '{before.name}' with another definition",
+                next_step="use CREATE OR REPLACE VIEW"
+                if before.kind == entry.kind == "view"
+                else f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
+            )
+        self.entries[entry.name.casefold()] = entry
+        return True
+
+    def drop(self, name: str, cascade: bool = False) -> list[str]:
+        """Removes an entry, with CASCADE all that depends on it too; the names that are gone."""
+        entry = self.get(name)
+        if entry is CLOCK_ENTRY:
+            raise CatalogError("'clock' is built in and cannot be dropped")
+        dependants = self.dependants(entry.name)
+        if dependants and not cascade:
+            raise CatalogError(
+                f"the {entry.kind} '{entry.name}' is still used by {', '.join(dependants)}",
+                next_step=f"drop these first, or DROP {entry.kind.split()[-1].upper()} {entry.name} CASCADE",
+            )
+        gone = [*reversed(dependants), entry.name]
+        for each in gone:
+            del self.entries[each.casefold()]
+        return gone
+
+    def dependants(self, name: str) -> list[str]:
+        """All that depends on this name, directly or not; what depends on another comes after it."""
+        ordered: dict[str, None] = {}
+
+        def place(entry: Entry) -> bool:
+            """Puts an entry behind what it depends on, if it depends on the name at all."""
+            if entry.name in ordered:
+                return True
+            below = [d for d in entry.depends_on if d.casefold() != name.casefold()]
+            reached = [place(self.get(d)) for d in below]
+            if len(below) < len(entry.depends_on) or any(reached):
+                ordered[entry.name] = None
+                return True
+            return False
+
+        for entry in self:
+            if entry.name.casefold() != name.casefold():
+                place(entry)
+        return list(ordered)
+
+    def to_json(self) -> str:
+        """The catalog as text that a person can read."""
+        body = {
+            "format": FORMAT,
+            "clock_grain": self.clock_grain,
+            "entries": [_entry_to_dict(e) for e in self],
+        }
+        return json.dumps(body, indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Catalog:
+        """The catalog that `to_json` wrote."""
+        try:
+            body = json.loads(text)
+            version = body["format"]
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                "this is not a catalog", next_step="check that the path is an Everview store"
+            ) from None
+        try:
+            if version > FORMAT:
+                raise StoreError(
+                    f"the catalog was written by a newer Everview "
+                    f"(format {version}, this one reads {FORMAT})",
+                    next_step="upgrade Everview",
+                )
+            entries = [_entry_from_dict(e) for e in body["entries"]]
+            return cls({e.name.casefold(): e for e in entries}, body["clock_grain"])
+        except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
+            raise StoreError(
+                f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
+            ) from None
+
+
+def describe(entry: Entry) -> str:
+    """An entry as a person reads it: a line for each thing that is known of it."""
+    known = {k: v for k, v in _entry_to_dict(entry).items() if v not in (None, [], "")}
+    return "\n".join(
+        f"{k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in known.items()
+    )
+
+
+def _entry_to_dict(entry: Entry) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": entry.kind, "name": entry.name}
+    match entry:
+        case StreamEntry():
+            out["columns"] = _columns_to_dict(entry.columns)
+            out["timelines"] = [{"column": t.column, "lateness": t.lateness} for t in entry.timelines]
+            out |= {"sequence": list(entry.sequence), "idle_after": entry.idle_after}
+            out["source"] = _source_to_dict(entry.source)
+        case TaggedEntry():
+            out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
+        case TableEntry():
+            out["columns"] = _columns_to_dict(entry.columns)
+            out |= {"key": list(entry.key), "retroactive": entry.retroactive}
+            out["source"] = _source_to_dict(entry.source)
+        case ViewEntry():
+            history = "forever" if entry.history == INFINITY else entry.history
+            out |= {"sql": entry.sql, "complete": entry.complete, "history": history}
+            out["depends_on"] = list(entry.depends_on)
+        case EventStreamEntry():
+            out |= {"sql": entry.sql, "timelines": list(entry.timelines)}
+            out["depends_on"] = list(entry.depends_on)
+    return out
+
+
+def _entry_from_dict(d: dict[str, Any]) -> Entry:
+    name = d["name"]
+    match d["kind"]:
+        case "stream":
+            lines = tuple(Lateness(t["column"], t["lateness"]) for t in d["timelines"])
+            columns = stream_columns(_columns_from_dict(d["columns"]), [t.column for t in lines])
+            return StreamEntry(
+                name, columns, lines, tuple(d["sequence"]), d["idle_after"], _source_from_dict(d["source"])
+            )
+        case "tagged stream":
+            return TaggedEntry(name, d["over"], tuple(d["key"]), d["delete_when"])
+        case "table":
+            columns = Schema(_columns_from_dict(d["columns"]))
+            return TableEntry(
+                name, columns, tuple(d["key"]), d["retroactive"], _source_from_dict(d["source"])
+            )
+        case "view":
+            history = INFINITY if d["history"] == "forever" else d["history"]
+            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]))
+        case "event stream":
+            return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
+    raise StoreError(
+        f"the catalog has an entry of an unknown kind: {d['kind']}", next_step="upgrade Everview"
+    )
+
+
+def stream_columns(columns: tuple[Field, ...], timelines: list[str]) -> Schema:
+    """The schema of a stream: its time lines ranked in the order of their declaration."""
+    ranks = {name.casefold(): rank for rank, name in enumerate(timelines)}
+    return Schema(tuple(Field(f.name, f.type, timeline=ranks.get(f.name.casefold())) for f in columns))
+
+
+def _columns_to_dict(columns: Schema) -> list[dict[str, str]]:
+    return [{"name": f.name, "type": str(f.type)} for f in columns]
+
+
+def _columns_from_dict(columns: list[dict[str, str]]) -> tuple[Field, ...]:
+    return tuple(Field(c["name"], type_from_name(c["type"])) for c in columns)
+
+
+def type_from_name(name: str) -> DataType:
+    """A type from its name.
+
+    >>> type_from_name("DECIMAL(10,2)") == DataType("DECIMAL", 10, 2)
+    True
+    """
+    if name.startswith("DECIMAL("):
+        precision, scale = name[len("DECIMAL(") : -1].split(",")
+        return DataType("DECIMAL", int(precision), int(scale))
+    return SIMPLE_TYPES[name]
+
+
+def _source_to_dict(source: Source | None) -> dict[str, Any] | None:
+    if source is None:
+        return None
+    return {"format": source.format, "path": source.path, "options": dict(source.options)}
+
+
+def _source_from_dict(d: dict[str, Any] | None) -> Source | None:
+    return None if d is None else Source(d["format"], d["path"], tuple(d["options"].items()))

@@ -1,0 +1,24 @@
+"""σ_p(S1 ∪+ S2) is σ_p(S1) ∪+ σ_p(S2) (paper 1, 5.3)."""
+
+from __future__ import annotations
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import Column, Expression, substitute
+
+
+def push_filter_below_union(node: N.Node) -> N.Node | None:
+    """Both sides are filtered before they are merged; columns go by their position."""
+    if not (isinstance(node, N.Filter) and isinstance(node.input, N.Union)):
+        return None
+    union = node.input
+    if union.left.schema.types != union.right.schema.types:
+        return None  # a side is widened first; the condition reads the wide values
+    sides = [N.Filter(side, _over(node.condition, union, side)) for side in (union.left, union.right)]
+    return N.Union(sides[0], sides[1])
+
+
+def _over(condition: Expression, union: N.Union, side: N.Node) -> Expression:
+    names: dict[Expression, Expression] = {
+        Column.to(above): Column.to(below) for above, below in zip(union.schema, side.schema, strict=True)
+    }
+    return substitute(condition, names)

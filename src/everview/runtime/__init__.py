@@ -1,0 +1,1 @@
+"""The running pipeline: sources, traces (state), manifest, step loop, sinks, recovery."""

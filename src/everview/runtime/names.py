@@ -1,0 +1,29 @@
+"""Names that users chose, as parts of file names: safe on every file system, different, and readable."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_READABLE = 40
+
+
+def safe_name(name: str) -> str:
+    """A file-name part for a name; names that are equal without case, as in the catalog, have the same one.
+
+    A plain name stays as it is. Of any other as much is kept as can be read, and a hash of the whole
+    keeps it apart; no plain name has a `~`.
+
+    >>> safe_name("Highway"), safe_name("grüne Wiese"), safe_name("../../etc/passwd")
+    ('highway', 'grune_wiese~5af79d65d6c9', 'etc_passwd~3fe5b8a45dc8')
+    """
+    folded = name.casefold()
+    if _PLAIN.fullmatch(folded):
+        return folded
+    ascii_only = unicodedata.normalize("NFKD", folded).encode("ascii", "ignore").decode()
+    readable = re.sub(r"[^a-z0-9_]+", "_", ascii_only).strip("_")[:_READABLE] or "name"
+    # surrogatepass: a name with half a surrogate pair is odd, but it is a name.
+    digest = hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return f"{readable}~{digest}"

@@ -1,0 +1,81 @@
+"""Records to frames: rows that a person inserts, with the columns and types that Spark hands to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import polars as pl
+
+from everview.algebra import types as T
+from everview.algebra.changes import Record
+from everview.algebra.evaluate import convert
+from everview.algebra.schema import Field, Schema
+from everview.errors import StoreError
+from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.spark.physical import column
+
+_TYPES: dict[T.DataType, pl.DataType] = {
+    T.BOOLEAN: pl.Boolean(), T.TINYINT: pl.Int8(), T.SMALLINT: pl.Int16(), T.INT: pl.Int32(),
+    T.BIGINT: pl.Int64(), T.FLOAT: pl.Float32(), T.DOUBLE: pl.Float64(), T.STRING: pl.String(),
+    T.BINARY: pl.Binary(), T.DATE: pl.Date(), T.TIMESTAMP: pl.Datetime("us", "UTC"),
+    T.INTERVAL: pl.Duration("us"),
+}  # fmt: skip
+
+
+def frame_type(type_: T.DataType) -> pl.DataType:
+    """The type of a column in a frame."""
+    return pl.Decimal(type_.precision, type_.scale) if type_.is_decimal else _TYPES[type_]
+
+
+def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:
+    """Rows that hold from these instants on.
+
+    >>> frame_of([("a", 5)], [T.STRING, T.TIMESTAMP], [5]).select("c0", FROM).rows()
+    [('a', 5)]
+    """
+    columns: dict[str, pl.Series] = {}
+    for i, type_ in enumerate(types):
+        values = [record[i] for record in records]
+        columns[column(i)] = _series(values, type_)
+    size = len(records)
+    times = {FROM: list(begins), UNTIL: [INFINITY] * size, N: [1] * size}
+    return pl.DataFrame({**columns, **{k: pl.Series(v, dtype=pl.Int64) for k, v in times.items()}})
+
+
+def _series(values: list[object], type_: T.DataType) -> pl.Series:
+    """Times are integers in a record; here they get their type."""
+    if type_ in (T.TIMESTAMP, T.INTERVAL):
+        return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
+    if type_ == T.DATE:
+        return pl.Series(values, dtype=pl.Int32).cast(pl.Date)
+    return pl.Series(values, dtype=frame_type(type_))
+
+
+def record_of(row: Mapping[str, object], columns: Schema) -> Record:
+    """A row by the names of its columns, as a record; a column that is not named is NULL.
+
+    >>> record_of({"ts": datetime(1970, 1, 1, 0, 0, 1)}, Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
+    (None, 1000000)
+    """
+    given = {columns.find(name).name: value for name, value in row.items()}
+    return tuple(_value(given.get(f.name), f) for f in columns)
+
+
+def _value(value: object, field: Field) -> object:
+    """A value as Everview counts: times as microseconds, dates as days."""
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days
+    if field.type.is_temporal and isinstance(value, str):
+        found = convert(value, T.STRING, field.type)
+        if found is None:
+            raise StoreError(f"'{value}' is no {field.type.name.lower()}", next_step="write it as ISO 8601")
+        return found
+    return value
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

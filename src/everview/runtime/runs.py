@@ -1,0 +1,132 @@
+"""Runs: what is known of a file of rows without reading it, and what it is called.
+
+A kernel is deterministic, and so is the name of a run: the trace it belongs to, the step that wrote it, and
+its number within the step. A task that is run again writes the same rows to the same names.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from everview.errors import StoreError
+from everview.kernels.frame import FROM, INFINITY, LEAST, UNTIL, Frame
+from everview.runtime.names import safe_name
+
+# The folder of each kind of trace.
+FOLDERS = {"state": "runs", "view": "views", "inbox": "inbox", "late": "late", "rejected": "rejected"}
+
+_NUMBERS = re.compile(r"p\d+-(\d+)-(\d+)\.arrow")
+_PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
+
+
+@dataclass(frozen=True, order=True)
+class TraceId:
+    """Which trace: a part of an operator's state, a view's changes, a stream's inbox, its late rows, …
+
+    Names that differ in case only are one name, as in the catalog.
+    """
+
+    kind: str
+    owner: str
+    part: str = ""
+    partition: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in FOLDERS:
+            raise StoreError(f"there is no kind of trace '{self.kind}'", choices=FOLDERS)
+        object.__setattr__(self, "owner", self.owner.casefold())
+        object.__setattr__(self, "part", self.part.casefold())
+
+    @property
+    def folder(self) -> str:
+        parts = [FOLDERS[self.kind], safe_name(self.owner), *([safe_name(self.part)] if self.part else [])]
+        return "/".join(parts)
+
+    def path(self, step: int, sequence: int) -> str:
+        """The path of a run below the store's root.
+
+        >>> TraceId("state", "join 3", "left", 5).path(12, 0)
+        'runs/join_3~5f339b4f3261/left/p0005-00000012-0000.arrow'
+        """
+        return f"{self.folder}/p{self.partition:04}-{step:08}-{sequence:04}.arrow"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An immutable file of rows.
+
+    Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
+    the order of their ends, into equal parts: so one can tell how many have ended without reading any.
+    """
+
+    path: str
+    rows: int
+    least_until: int
+    greatest_until: int
+    least_from: int
+    greatest_from: int
+    bytes: int
+    ends: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, path: str, frame: Frame, size: int) -> Run:
+        """The run of a frame, which is not empty, that takes so many bytes."""
+        until, since = _column(frame, UNTIL, INFINITY), _column(frame, FROM, LEAST)
+        least, greatest = int(until.min()), int(until.max())
+        ends: tuple[int, ...] = ()
+        if least < greatest and len(until) >= _PARTS:
+            places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
+            ends = tuple(np.partition(until, places)[places].tolist())
+        return cls(path, frame.height, least, greatest, int(since.min()), int(since.max()), size, ends)
+
+    def alive(self, bound: int) -> int:
+        """At least so many rows have an end after the bound, and at most an eighth of all more.
+
+        >>> run = Run("a", 80, 10, 90, 0, 9, 0, (20, 30, 40, 50, 60, 70, 80))
+        >>> run.alive(9), run.alive(30), run.alive(31), run.alive(89), run.alive(90)
+        (80, 50, 50, 1, 0)
+        """
+        if bound < self.least_until:
+            return self.rows
+        # In the order of ends, ends[i] is that of row (i + 1) · rows / 8; the rows after it end no earlier.
+        later = bisect.bisect_right(self.ends, bound)
+        if later == len(self.ends):
+            return int(bound < self.greatest_until)
+        return self.rows - self.rows * (later + 1) // _PARTS
+
+    def holds(self, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> bool:
+        """Whether it can hold rows that end after an instant, end in (b0, b1], or hold at an instant."""
+        return (
+            (until_after is None or self.greatest_until > until_after)
+            and (due is None or (self.greatest_until > due[0] and self.least_until <= due[1]))
+            and (at is None or self.least_from <= at < self.greatest_until)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values; bounds of time are exact integers."""
+        out = {k: v for k, v in vars(self).items() if k != "ends"}
+        return out | ({"ends": list(self.ends)} if self.ends else {})
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Run:
+        """The run that `to_json` wrote."""
+        return cls(**{**body, "ends": tuple(body.get("ends", ()))})
+
+
+def next_sequence(runs: Sequence[Run], step: int) -> int:
+    """The first number that no run of this step has taken."""
+    found = [_NUMBERS.fullmatch(run.path.rsplit("/", 1)[-1]) for run in runs]
+    return max((int(m[2]) + 1 for m in found if m is not None and int(m[1]) == step), default=0)
+
+
+def _column(frame: Frame, name: str, otherwise: int) -> np.ndarray:
+    if name in frame.columns:
+        return frame[name].cast(pl.Int64).to_numpy()
+    return np.full(frame.height, otherwise, dtype=np.int64)

@@ -1,0 +1,159 @@
+"""GROUP BY, aggregates and HAVING: from a SELECT list to an Aggregate node and what stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.aggregates import AggregateCall
+from everview.algebra.expressions import Column, Expression, Literal, substitute
+from everview.algebra.text import Written, aggregate_sql, expression_sql
+from everview.sql.context import Context
+from everview.sql.expressions import AggregateRef
+from everview.sql.literals import whole_number
+from everview.sql.scope import OuterColumn, Scope
+
+
+@dataclass(frozen=True)
+class Item:
+    """One column of a SELECT list: its name, if it was given one, its expression, its syntax."""
+
+    alias: str | None
+    expression: Expression
+    syntax: exp.Expr
+
+    @property
+    def name(self) -> str:
+        if self.alias is not None:
+            return self.alias
+        return output_name(self.expression)
+
+
+def output_name(expression: Expression) -> str:
+    """The name of a column that was given none."""
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, AggregateRef):
+        return _call_name(expression.call)
+    return expression_sql(_bare(expression))
+
+
+def _bare(expression: Expression) -> Expression:
+    """Columns without their relation, aggregates by their text: for a name only."""
+    shown: dict[Expression, Expression] = {}
+    for part in expression.walk():
+        if isinstance(part, Column):
+            shown[part] = Column(part.name, part.type)
+        elif isinstance(part, AggregateRef):
+            shown[part] = Written(_call_name(part.call), part.type)
+    return substitute(expression, shown)
+
+
+def _call_name(call: AggregateCall) -> str:
+    argument, where = (None if e is None else _bare(e) for e in (call.argument, call.where))
+    return aggregate_sql(replace(call, argument=argument, where=where))
+
+
+_SEVERAL_GROUPINGS = ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (exp.Rollup, "ROLLUP"))
+
+
+def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
+    """The different aggregates, in the order in which they stand."""
+    found = [p.call for e in expressions for p in e.walk() if isinstance(p, AggregateRef)]
+    return list(dict.fromkeys(found))
+
+
+def group_keys(
+    group: exp.Group | None, items: list[Item], scope: Scope, context: Context
+) -> list[Expression]:
+    """The expressions of GROUP BY: columns, aliases, positions or expressions."""
+    if group is None:
+        return []
+    for part in group.walk():
+        words = next((w for kind, w in _SEVERAL_GROUPINGS if isinstance(part, kind)), None)
+        if words is not None:
+            raise context.script.error(
+                f"{words} is not available", group, next_step="UNION ALL one SELECT for each grouping"
+            )
+    if group.args.get("all"):
+        return [i.expression for i in items if not aggregates_in([i.expression])]
+    keys = []
+    for syntax in group.expressions:
+        key = _group_key(syntax, items, scope, context)
+        if aggregates_in([key]):
+            raise context.script.error("GROUP BY cannot hold an aggregate", syntax)
+        keys.append(key)
+    return list(dict.fromkeys(keys))
+
+
+def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Context) -> Expression:
+    if isinstance(syntax, exp.Literal) and not syntax.is_string:
+        position = whole_number(syntax.name)
+        if position is None or not 1 <= position <= len(items):
+            raise context.script.error(f"there is no column {syntax.name} in the SELECT list", syntax)
+        return items[position - 1].expression
+    if isinstance(syntax, exp.Column) and not syntax.table:
+        named = [i for i in items if i.alias is not None and i.alias.casefold() == syntax.name.casefold()]
+        known = any(f.name.casefold() == syntax.name.casefold() for f in scope.schema)
+        if named and not known:
+            return named[0].expression
+    return context.binder(scope, "GROUP BY").bind(syntax)
+
+
+def aggregated(
+    plan: N.Node, keys: list[Expression], items: list[Item], having: tuple[Expression, exp.Expr] | None,
+    context: Context,
+) -> tuple[N.Node, list[Item], Expression | None]:  # fmt: skip
+    """The Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
+    wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
+    calls = aggregates_in(wanted)
+    names = _names(keys, calls)
+    key_columns = tuple((names[k], k) for k in keys)
+    call_columns = tuple((names[c], c) for c in calls)
+    node = N.Aggregate(plan, key_columns, call_columns)
+    replacement: Mapping[Expression, Expression] = {k: Column(name, k.type) for name, k in key_columns} | {
+        AggregateRef(c): Column(name, c.type) for name, c in call_columns
+    }
+    own = {Column(f.name, f.type, f.relation) for f in node.schema}
+    rewritten = [
+        Item(i.alias, _over(i.expression, replacement, own, i.syntax, context), i.syntax)
+        if not isinstance(i.expression, Literal)
+        else i
+        for i in items
+    ]
+    named = [Item(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
+    condition = None if having is None else _over(having[0], replacement, own, having[1], context)
+    return node, named, condition
+
+
+def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expression | AggregateCall, str]:
+    """Names for the columns of the Aggregate node: by what they are, so that equal ones can be shared."""
+    taken: set[str] = set()
+    names: dict[Expression | AggregateCall, str] = {}
+    wishes: list[tuple[Expression | AggregateCall, str]] = [(k, output_name(k)) for k in keys]
+    for thing, wished in wishes + [(c, _call_name(c)) for c in calls]:
+        name, number = wished, 2
+        while name.casefold() in taken:
+            name, number = f"{wished}_{number}", number + 1
+        taken.add(name.casefold())
+        names[thing] = name
+    return names
+
+
+def _over(
+    expression: Expression, replacement: Mapping[Expression, Expression], own: set[Column], syntax: exp.Expr,
+    context: Context,
+) -> Expression:  # fmt: skip
+    """The expression over the Aggregate's columns; what is neither grouped nor aggregated is refused."""
+    over = substitute(expression, replacement)
+    for part in over.walk():
+        if isinstance(part, Column) and part not in own and not isinstance(part, OuterColumn):
+            raise context.script.error(
+                f"the column '{part.name}' is neither grouped nor aggregated",
+                syntax,
+                next_step=f"add {part.name} to GROUP BY, or aggregate it: max({part.name})",
+            )
+    return over

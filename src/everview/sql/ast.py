@@ -1,0 +1,152 @@
+"""Our own nodes in sqlglot's syntax tree: what the dialect adds to Spark SQL."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+
+
+class WindowBracket(exp.Expression):
+    """[RANGE …], [ROWS …] and the other brackets after a stream."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True, "extent": False, "slide": False, "lag": False, "origin": False,
+        "lower": False, "upper": False, "count": False, "keys": False,
+    }  # fmt: skip
+
+
+class Sync(exp.Expression):
+    """SYNC EVERY interval [ORIGIN timestamp], or SYNC ON name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"every": False, "origin": False, "on": False}
+
+
+class StreamFunction(exp.Expression):
+    """ISTREAM(query), DSTREAM(query), RSTREAM(query)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "sync": False}
+
+
+class AsOf(exp.Expression):
+    """query AS OF TIMESTAMP '…'."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
+
+
+class Timeline(exp.Expression):
+    """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lateness": False, "sequence": False}
+
+
+class Source(exp.Expression):
+    """FROM format(path, option => value, …)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "arguments": False}
+
+
+class CreateStream(exp.Expression):
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+    }  # fmt: skip
+
+
+class CreateEventStream(exp.Expression):
+    """CREATE STREAM name TIMELINE a, b AS SELECT …."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "timelines": True, "query": True, "text": True,
+    }  # fmt: skip
+
+
+class CreateTagged(exp.Expression):
+    """CREATE TAGGED STREAM name OVER stream KEY (columns) [DELETE WHEN condition]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "over": True, "key": True, "delete": False, "text": False,
+    }  # fmt: skip
+
+
+class CreateTable(exp.Expression):
+    """CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (columns)) [FROM source]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "columns": True, "key": False, "source": False, "non_retroactive": False,
+    }  # fmt: skip
+
+
+class CreateView(exp.Expression):
+    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [WITH (…)] AS SELECT …."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "query": True, "text": True, "complete": False, "options": False, "replace": False,
+    }  # fmt: skip
+
+
+class Option(exp.Expression):
+    """name => value."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True}
+
+
+class Insert(exp.Expression):
+    """INSERT INTO name [(columns)] VALUES … or SELECT … [AT timestamp]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "columns": False, "rows": False, "query": False, "at": False,
+    }  # fmt: skip
+
+
+class Update(exp.Expression):
+    """UPDATE name SET column = value, … [WHERE …] [AT timestamp]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "assignments": True, "where": False, "at": False}
+
+
+class Delete(exp.Expression):
+    """DELETE FROM name [WHERE …] [AT timestamp]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
+
+
+class Explain(exp.Expression):
+    """EXPLAIN query."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Show(exp.Expression):
+    """SHOW STREAMS, TABLES or VIEWS."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True}
+
+
+class Describe(exp.Expression):
+    """DESCRIBE name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Drop(exp.Expression):
+    """DROP STREAM | TABLE | VIEW [IF EXISTS] name [CASCADE]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "exists": False, "cascade": False}
+
+
+class ClockEvery(exp.Expression):
+    """CLOCK EVERY interval."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"every": True}
+
+
+def span(node: exp.Expr) -> tuple[int, int] | None:
+    """Where a node stands in the text: [start, end) over all of its parts that know their place."""
+    places: list[tuple[int, int]] = []
+    for part in node.walk():
+        meta: dict[str, Any] = part.meta
+        if "start" in meta and "end" in meta:
+            places.append((meta["start"], meta["end"] + 1))
+    return (min(p[0] for p in places), max(p[1] for p in places)) if places else None

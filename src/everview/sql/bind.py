@@ -1,0 +1,392 @@
+"""Binds statements: from syntax and a catalog to what the engine carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import replace
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import TRUE, Expression
+from everview.algebra.schema import Schema
+from everview.algebra.types import TIMESTAMP
+from everview.catalog import (
+    CLOCK_ENTRY,
+    Catalog,
+    Entry,
+    EventStreamEntry,
+    StreamEntry,
+    TableEntry,
+    TaggedEntry,
+    ViewEntry,
+    a_kind,
+    stream_columns,
+)  # fmt: skip
+from everview.errors import CatalogError, EverviewError, SqlError
+from everview.sql import ast
+from everview.sql import statements as S
+from everview.sql.context import Context
+from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
+from everview.sql.events import require_event_query
+from everview.sql.literals import duration, instant
+from everview.sql.query import Query, bind_ad_hoc, bind_query
+from everview.sql.rows import assignments, filled_columns, inserted_rows
+from everview.sql.scope import Scope
+from everview.sql.script import Script, parse_one, parse_script
+
+
+def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
+    """The statements of a script, each bound when it is asked for: the ones before it are then done.
+
+    >>> catalog = Catalog()
+    >>> sql = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts); SELECT v FROM s [NOW]"
+    >>> for statement in bind_script(sql, catalog):
+    ...     if isinstance(statement, S.Create):
+    ...         _ = catalog.add(statement.entry)
+    >>> statement.query.plan.schema.names
+    ('v',)
+    """
+    script = Script(text)
+    for node in parse_script(text):
+        yield bind_statement(node, script, catalog)
+
+
+def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """One statement."""
+    with script.not_too_deep(node):
+        return _BINDERS.get(type(node), _select)(node, script, catalog)
+
+
+def plan_of(sql: str, catalog: Catalog) -> N.Node:
+    """The plan of one query as a view would have it."""
+    node = parse_one(sql)
+    script = Script(sql)
+    with script.not_too_deep(node):
+        return bind_query(node, _context(script, catalog))
+
+
+def _context(script: Script, catalog: Catalog, making: str | None = None) -> Context:
+    def read(name: str, context: Context) -> N.Node:
+        return _read(name, context, making)
+
+    return Context(script, catalog, bind_query, read)
+
+
+def _read(name: str, context: Context, making: str | None) -> N.Node:
+    """The node that a name in FROM stands for."""
+    if name.casefold() in context.ctes:
+        return context.ctes[name.casefold()]
+    if making is not None and name.casefold() == making.casefold():
+        raise CatalogError(
+            f"'{making}' would depend on itself", next_step="read what it is made from instead"
+        )
+    entry = context.catalog.get(name)
+    context.used[entry.name] = None
+    return _node(entry, context.catalog, making)
+
+
+def _node(entry: Entry, catalog: Catalog, making: str | None) -> N.Node:
+    match entry:
+        case StreamEntry():
+            return N.Stream(entry.name, entry.columns, entry.sequence)
+        case TableEntry():
+            return N.Table(entry.name, entry.columns, entry.key, entry.retroactive)
+        case TaggedEntry():
+            below = _node(catalog.get(entry.over), catalog, making)
+            condition = None
+            if entry.delete_when is not None:
+                script = Script(f"SELECT {entry.delete_when}")
+                scope = Scope()
+                scope.add(entry.over, below.schema)
+                syntax = parse_one(script.text).expressions[0]
+                condition = (
+                    _context(script, catalog).binder(scope, "DELETE WHEN").condition(syntax, "DELETE WHEN")
+                )
+            return N.View(entry.name, N.Tagged(below, entry.key, condition))
+        case ViewEntry():
+            return N.View(entry.name, _definition(entry.sql, catalog, making))
+        case EventStreamEntry():
+            plan = _definition(entry.sql, catalog, making)
+            return N.Stream(entry.name, stream_columns(plan.schema.fields, list(entry.timelines)))
+
+
+def _definition(sql: str, catalog: Catalog, making: str | None) -> N.Node:
+    try:
+        return bind_query(parse_one(sql), _context(Script(sql), catalog, making))
+    except EverviewError as error:
+        error.place = None  # it lies in the view's text, not in the one that was typed now
+        raise
+
+
+# CREATE
+
+
+def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    return S.Create(declare_stream(node, script))
+
+
+def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    return S.Create(declare_table(node, script))
+
+
+def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    over = node.args["over"]
+    with script.blame(over):
+        below = catalog.get(over.name)
+    if not isinstance(below, (StreamEntry, EventStreamEntry)):
+        raise script.error(
+            f"a tagged stream is made over a stream, and '{below.name}' is {a_kind(below)}", over
+        )
+    columns = _node(below, catalog, None).schema
+    keys = declared_names(columns, node.args["key"], script)
+    if (delete := node.args.get("delete")) is not None:
+        scope = Scope()
+        scope.add(below.name, columns)
+        _context(script, catalog).binder(scope, "DELETE WHEN").condition(delete, "DELETE WHEN")
+    entry = TaggedEntry(node.name, below.name, keys, node.args.get("text"))
+    plan = _node(entry, catalog, None)
+    before = catalog.entries.get(entry.name.casefold())
+    if isinstance(before, TaggedEntry) and _node(replace(before, name=entry.name), catalog, None) == plan:
+        entry = before
+    return S.Create(entry, plan)
+
+
+def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    name, text = node.name, node.args["text"]
+    history = declare_view_options(node.args.get("options") or [], script)
+    context = _context(script, catalog, making=name)
+    plan = bind_query(node.args["query"], context)
+    _require_types(plan.schema, node, script)
+    entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used))
+    before = catalog.entries.get(name.casefold())
+    if isinstance(before, ViewEntry) and _definition(before.sql, catalog, None) == plan:
+        entry = replace(entry, sql=before.sql, depends_on=before.depends_on)  # the same in other words
+    anew = bool(node.args.get("replace"))
+    with script.blame(node.this):
+        _require_addable(entry, catalog, anew)
+    return S.Create(entry, plan, anew)
+
+
+def _require_types(schema: Schema, node: exp.Expr, script: Script) -> None:
+    select = node.args["query"].find(exp.Select)
+    items = {item.alias_or_name.casefold(): item for item in select.selects} if select is not None else {}
+    for f in schema:
+        if f.type.name == "VOID":
+            raise script.error(
+                f"the column '{f.name}' is NULL and has no type",
+                items.get(f.name.casefold(), node.this),
+                next_step="write CAST(NULL AS STRING)",
+            )
+
+
+def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
+    """Refuses a name that is taken, and a new definition that those who depend on it no longer fit."""
+    after = copy(catalog)
+    after.entries = dict(catalog.entries)
+    after.add(entry, anew)
+    for name in catalog.dependants(entry.name) if anew else ():
+        try:
+            _node(after.get(name), after, making=None)
+        except EverviewError as error:
+            raise CatalogError(
+                f"with this definition of '{entry.name}' the {after.get(name).kind} '{name}' no longer fits: "
+                f"{error.what}",
+                next_step=f"keep what '{name}' uses, or drop it first",
+            ) from None
+
+
+def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """CREATE STREAM … TIMELINE … AS SELECT: an event query (paper 3)."""
+    context = _context(script, catalog, making=node.name)
+    plan = bind_query(node.args["query"], context)
+    _require_types(plan.schema, node, script)
+    require_event_query(plan, node, script)
+    lines = []
+    for line in node.args["timelines"]:
+        with script.blame(line):
+            found = plan.schema.find(line.name)
+        if found.type != TIMESTAMP:
+            raise script.error(
+                f"the time line '{found.name}' is {found.type.a}",
+                line,
+                next_step="name a TIMESTAMP column of the query",
+            )
+        lines.append(found.name)
+    entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
+    before = catalog.entries.get(entry.name.casefold())
+    if isinstance(before, EventStreamEntry) and _definition(before.sql, catalog, None) == plan:
+        entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
+    with script.blame(node.this):
+        _require_addable(entry, catalog, anew=False)
+    return S.Create(entry, plan)
+
+
+def _checked(bind: Callable[[exp.Expr, Script, Catalog], S.Statement]) -> Callable[..., S.Statement]:
+    """For CREATE: the name must be free, or stand for the very same thing."""
+
+    def bound(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+        made = bind(node, script, catalog)
+        if isinstance(made, S.Create):
+            with script.blame(node.this):
+                _require_addable(made.entry, catalog, made.replace)
+        return made
+
+    return bound
+
+
+# Changes of rows
+
+
+def _writable(
+    name: exp.Expr, script: Script, catalog: Catalog, tables_only: str | None
+) -> StreamEntry | TableEntry:
+    with script.blame(name):
+        entry = catalog.get(name.name)
+    if isinstance(entry, TableEntry):
+        return entry
+    if tables_only is not None:
+        raise script.error(
+            f"only a table can be {tables_only}, and '{entry.name}' is {a_kind(entry)}",
+            name,
+            next_step="make a TAGGED STREAM over it: there a later row replaces or removes an earlier one"
+            if isinstance(entry, StreamEntry) and entry is not CLOCK_ENTRY
+            else None,
+        )
+    if entry is CLOCK_ENTRY:
+        raise script.error(
+            f"'{entry.name}' ticks by itself",
+            name,
+            next_step="set its grain with CLOCK EVERY INTERVAL '1' SECOND",
+        )
+    if not isinstance(entry, StreamEntry):
+        below = f"insert into {entry.over}, the stream below" if isinstance(entry, TaggedEntry) else None
+        raise script.error(
+            f"rows go into a stream or a table, and '{entry.name}' is {a_kind(entry)}", name, next_step=below
+        )
+    if entry.source is not None:
+        raise script.error(
+            f"the stream '{entry.name}' reads {entry.source.format}, so nothing can be inserted",
+            name,
+            next_step="declare a stream without FROM",
+        )
+    return entry
+
+
+def _at(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> int | None:
+    at = node.args.get("at")
+    if at is None:
+        return None
+    if isinstance(entry, StreamEntry):
+        raise script.error("rows of a stream have their own time: AT is for tables", at)
+    return instant(at, script)
+
+
+def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    entry = _writable(node.this, script, catalog, None)
+    at = _at(node, entry, script)
+    context = _context(script, catalog)
+    if node.args.get("query") is not None:
+        query = bind_ad_hoc(node.args["query"], context)
+        columns = filled_columns(query.plan.schema, entry, node, script)
+        return S.InsertQuery(entry.name, query, columns, at)
+    return S.Insert(entry.name, inserted_rows(node, entry, context), at)
+
+
+def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    entry = _writable(node.this, script, catalog, "updated")
+    context = _context(script, catalog)
+    where = _table_condition(node, entry, context)
+    return S.Update(entry.name, assignments(node, entry, context), where, _at(node, entry, script))
+
+
+def _delete(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    entry = _writable(node.this, script, catalog, "deleted from")
+    return S.Delete(
+        entry.name, _table_condition(node, entry, _context(script, catalog)), _at(node, entry, script)
+    )
+
+
+def _table_condition(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> Expression:
+    where = node.args.get("where")
+    if where is None:
+        return TRUE
+    scope = Scope()
+    scope.add(entry.name, entry.columns.under(entry.name))
+    return context.binder(scope, "WHERE").condition(where.this, "WHERE")
+
+
+# Questions and the rest
+
+
+def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    context = _context(script, catalog)
+    query = bind_ad_hoc(node, context)
+    _require_history(query, node, context)
+    return S.Select(query, tuple(context.used))
+
+
+def _require_history(query: Query, node: exp.Expr, context: Context) -> None:
+    if query.as_of is None:
+        return
+    for name in context.used:
+        entry = context.catalog.get(name)
+        if isinstance(entry, ViewEntry) and entry.history == 0:
+            raise context.script.error(
+                f"the view '{entry.name}' keeps no history, so it cannot be asked AS OF an instant",
+                node.args["at"],
+                next_step=f"make it with CREATE VIEW {entry.name} WITH (history => INTERVAL '1' DAY) AS …",
+            )
+
+
+def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    return S.Explain(bind_ad_hoc(node.this, _context(script, catalog)))
+
+
+def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    return S.Show(node.args["kind"])
+
+
+def _describe(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    with script.blame(node.this):
+        return S.Describe(catalog.get(node.name).name)
+
+
+def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    if node.args.get("exists") and node.name not in catalog:
+        return S.Drop(None)
+    with script.blame(node.this):
+        entry = catalog.get(node.name)
+        if node.args["kind"] not in entry.kind.upper().split():
+            raise SqlError(
+                f"'{entry.name}' is {a_kind(entry)}", next_step=f"write DROP {entry.kind.split()[-1].upper()}"
+            )
+        trial = copy(catalog)
+        trial.entries = dict(catalog.entries)
+        trial.drop(entry.name, bool(node.args.get("cascade")))
+    return S.Drop(entry.name, bool(node.args.get("cascade")))
+
+
+def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    grain = duration(node.args["every"], script)
+    if grain <= 0:
+        raise script.error("the clock needs a grain of at least one microsecond", node.args["every"])
+    return S.SetClock(grain)
+
+
+_BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
+    ast.CreateStream: _checked(_create_stream),
+    ast.CreateTable: _checked(_create_table),
+    ast.CreateTagged: _checked(_create_tagged),
+    ast.CreateView: _create_view,
+    ast.CreateEventStream: _create_event_stream,
+    ast.Insert: _insert,
+    ast.Update: _update,
+    ast.Delete: _delete,
+    ast.Explain: _explain,
+    ast.Show: _show,
+    ast.Describe: _describe,
+    ast.Drop: _drop,
+    ast.ClockEvery: _clock,
+}

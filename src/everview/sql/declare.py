@@ -1,0 +1,156 @@
+"""CREATE STREAM, CREATE TABLE and the options of a view: from syntax to catalog entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from everview.algebra.schema import Field, Schema
+from everview.algebra.time import INFINITY
+from everview.catalog import Lateness, Source, StreamEntry, TableEntry, stream_columns
+from everview.errors import SqlError, nearest
+from everview.sql import ast
+from everview.sql.literals import data_type, duration
+from everview.sql.script import Script
+
+# Formats whose arguments have a meaning by position.
+_POSITIONAL = {"socket": ("host", "port")}
+_VIEW_OPTIONS = ("history",)
+_HISTORY = "write history => INTERVAL '1' DAY, or history => 'forever'"
+
+
+def declare_stream(node: exp.Expr, script: Script) -> StreamEntry:
+    """CREATE STREAM name (columns, TIMELINE …) FROM … IDLE AFTER …."""
+    fields = _fields(node.args["columns"], script)
+    lines = node.args.get("timelines") or []
+    if not lines:
+        raise script.error(
+            f"the stream '{node.name}' has no time line",
+            node.this,
+            next_step="name its timestamp column: TIMELINE ts LATENESS INTERVAL '5' SECOND",
+        )
+    declared: list[Lateness] = []
+    sequence: tuple[str, ...] = ()
+    for line in lines:
+        column = _declared(fields, line.this, script)
+        with script.blame(line.this):
+            Field(column.name, column.type, timeline=0)
+        if column.name in [d.column for d in declared]:
+            raise script.error(f"the time line '{column.name}' stands twice", line.this)
+        lateness = line.args.get("lateness")
+        length = 0 if lateness is None else duration(lateness, script)
+        if length < 0:
+            raise script.error("LATENESS cannot be negative", lateness)
+        declared.append(Lateness(column.name, length))
+        if (order := line.args.get("sequence")) is not None:
+            if len(declared) > 1:
+                raise script.error(
+                    "SEQUENCE BY belongs to the first TIMELINE: windows use that one", order[0]
+                )
+            sequence = declared_names(fields, order, script)
+    idle = node.args.get("idle")
+    columns = stream_columns(fields, [d.column for d in declared])
+    return StreamEntry(
+        node.name,
+        columns,
+        tuple(declared),
+        sequence,
+        None if idle is None else _positive(idle, "IDLE AFTER", script),
+        _source(node.args.get("source"), script),
+    )
+
+
+def declare_table(node: exp.Expr, script: Script) -> TableEntry:
+    """CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (…)) FROM …."""
+    fields = _fields(node.args["columns"], script)
+    key = declared_names(fields, node.args.get("key") or (), script)
+    source = _source(node.args.get("source"), script)
+    return TableEntry(node.name, Schema(fields), key, not node.args.get("non_retroactive"), source)
+
+
+def declare_view_options(options: list[exp.Expr], script: Script) -> int:
+    """WITH (history => INTERVAL '1' DAY | 'forever'): how long AS OF can look back."""
+    history = 0
+    for option in options:
+        if not isinstance(option, ast.Option):
+            raise script.error("options are written as name => value", option, next_step=_HISTORY)
+        if option.name.casefold() not in _VIEW_OPTIONS:
+            raise SqlError(
+                f"a view has no option '{option.name}'",
+                place=script.place(option.this),
+                meant=nearest(option.name, _VIEW_OPTIONS),
+                choices=_VIEW_OPTIONS,
+            )
+        if history:
+            raise script.error(f"the option '{option.name}' stands twice", option.this)
+        value = option.args["value"]
+        if isinstance(value, exp.Literal) and value.name.casefold() == "forever":
+            history = INFINITY
+        elif isinstance(value, (exp.Interval, exp.Add, exp.Neg)):
+            history = _positive(value, "history", script)
+        else:
+            raise script.error("history is a length of time or 'forever'", value, next_step=_HISTORY)
+    return history
+
+
+def _positive(node: exp.Expr, what: str, script: Script) -> int:
+    length = duration(node, script)
+    if length <= 0:
+        raise script.error(f"{what} needs a length of time above zero", node)
+    return length
+
+
+def _fields(columns: list[exp.Expr], script: Script) -> tuple[Field, ...]:
+    fields: list[Field] = []
+    for column in columns:
+        if column.name.casefold() in [f.name.casefold() for f in fields]:
+            raise script.error(f"two columns are called '{column.name}'", column.this)
+        fields.append(Field(column.name, data_type(column.args["kind"], script)))
+    return tuple(fields)
+
+
+def declared_names(fields: Iterable[Field], names: Iterable[exp.Expr], script: Script) -> tuple[str, ...]:
+    """The columns of a key or an order, as they are declared, each of them once."""
+    found: list[str] = []
+    for name in names:
+        column = _declared(tuple(fields), name, script).name
+        if column in found:
+            raise script.error(f"the column '{column}' stands twice", name)
+        found.append(column)
+    return tuple(found)
+
+
+def _declared(fields: tuple[Field, ...], name: exp.Expr, script: Script) -> Field:
+    with script.blame(name):
+        return Schema(fields).find(name.name)
+
+
+def _source(node: exp.Expr | None, script: Script) -> Source | None:
+    if node is None:
+        return None
+    path: str | None = None
+    options: dict[str, str] = {}
+    positions = list(_POSITIONAL.get(node.name.casefold(), ()))
+    for argument in node.args.get("arguments") or ():
+        if isinstance(argument, ast.Option):
+            if argument.name in options:
+                raise script.error(f"the option '{argument.name}' stands twice", argument.this)
+            options[argument.name] = _value(argument.args["value"], script)
+        elif positions:
+            options[positions.pop(0)] = _value(argument, script)
+        elif path is None and node.name.casefold() not in _POSITIONAL:
+            path = _value(argument, script)
+        else:
+            raise script.error("options are written as name => value", argument)
+    return Source(node.name.casefold(), path, tuple(options.items()))
+
+
+def _value(node: exp.Expr, script: Script) -> str:
+    if isinstance(node, exp.Boolean):
+        return "true" if node.this else "false"
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        return f"-{node.this.name}"
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    raise script.error("an option's value is a string, a number, true or false", node)

@@ -1,0 +1,456 @@
+"""The dialect: Spark SQL as sqlglot reads it, and what Everview adds.
+
+Scalar functions are left as plain calls by name: `algebra/functions.py` knows them, not sqlglot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from everview.sql import ast
+from everview.sql.brackets import WindowParser
+from everview.sql.places import WORDS
+
+# Functions whose arguments have a grammar of their own: CAST(x AS t), EXTRACT(f FROM x), …
+_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION")
+STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
+
+
+class EverviewParser(WindowParser):
+    """Spark's grammar with streams, windows, synchronization and our statements."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in _SPECIAL_FORMS
+    }
+    # There is no JSON, and so no -> into it.
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
+        token: SparkParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
+    }
+    # IF(a, b, c) is a function like any other.
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+    }
+
+    # Statements
+
+    def _parse_statement(self) -> exp.Expr | None:
+        if not self._curr:
+            return None
+        if self._match(TokenType.SEMICOLON):  # with a comment behind it
+            return exp.Semicolon()
+        for words, parse in _STATEMENTS:
+            if self._match_text_seq(*words):
+                return parse(self)
+        if self._is_query_start():
+            return self._parse_as_of(self._parse_full_query())
+        self._fail("no statement begins like this", choices=_FIRST_WORDS)
+        return None
+
+    def _is_query_start(self) -> bool:
+        if not self._curr:
+            return False
+        starts = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM)
+        return self._curr.token_type in starts or self._at_stream_function()
+
+    def _create(self) -> exp.Expr:
+        replace = self._match_text_seq("OR", "REPLACE")
+        if self._match_text_seq("TAGGED"):
+            self._expect("STREAM")
+            return self._create_tagged()
+        if self._match_text_seq("NON"):
+            self._expect("RETROACTIVE")
+            self._expect("TABLE")
+            return self._create_table(non_retroactive=True)
+        complete = self._match_text_seq("COMPLETE")
+        streamed = not complete and self._match_text_seq("STREAMED")
+        if complete or streamed or self._word() == "VIEW":
+            self._expect("VIEW")
+            return self._create_view(bool(complete), bool(replace))
+        if replace:
+            self._fail("only a view can be replaced: expected VIEW")
+        if self._match_text_seq("STREAM"):
+            return self._create_stream()
+        if self._match_text_seq("TABLE"):
+            return self._create_table(non_retroactive=False)
+        self._fail("expected what to create", choices=("STREAM", "TAGGED STREAM", "TABLE", "VIEW"))
+        raise AssertionError
+
+    def _new_name(self, what: str) -> exp.Identifier:
+        if self._word() == "IF" and self._next and self._next.text.upper() == "NOT":
+            self._fail(
+                "IF NOT EXISTS is not available", next_step="leave it out: the same CREATE again does nothing"
+            )
+        return self._name(what)
+
+    def _create_stream(self) -> exp.Expr:
+        name = self._new_name("the stream")
+        if self._match_text_seq("TIMELINE"):
+            named = self._parse_csv(lambda: self._name("a time line"))
+            self._expect("AS")
+            query, text = self._with_text(self._parse_full_query)
+            return ast.CreateEventStream(this=name, timelines=named, query=query, text=text)
+        columns, lines, _ = self._columns(timelines=True)
+        source, idle = None, None
+        while self._curr:
+            if self._match_text_seq("IDLE"):
+                self._require_once(idle)
+                self._expect("AFTER")
+                idle = self._duration()
+            elif self._match(TokenType.FROM):
+                self._require_once(source)
+                source = self._source()
+            else:
+                break
+        return ast.CreateStream(this=name, columns=columns, timelines=lines, source=source, idle=idle)
+
+    def _create_table(self, non_retroactive: bool) -> exp.Expr:
+        name = self._new_name("the table")
+        columns, _, key = self._columns(timelines=False)
+        source = self._source() if self._match(TokenType.FROM) else None
+        return ast.CreateTable(
+            this=name, columns=columns, key=key, source=source, non_retroactive=non_retroactive
+        )
+
+    def _columns(self, timelines: bool) -> tuple[list[exp.Expr], list[exp.Expr], list[exp.Expr]]:
+        """( name TYPE, …, TIMELINE …, PRIMARY KEY (…) )."""
+        columns: list[exp.Expr] = []
+        lines: list[exp.Expr] = []
+        key: list[exp.Expr] = []
+        if not self._match(TokenType.L_PAREN):
+            self._fail("expected ( and the columns")
+        while True:
+            if timelines and self._word() == "TIMELINE" and self._next.token_type not in _TYPE_ENDS:
+                self._advance()
+                lines.append(self._timeline())
+            elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
+                self._fail("a table has no TIMELINE", next_step="declare a STREAM")
+            elif not timelines and self._match(TokenType.PRIMARY_KEY):
+                self._require_once(key)
+                key = self._parse_wrapped_csv(lambda: self._name("a key column"))
+            elif self._curr and self._curr.token_type == TokenType.PRIMARY_KEY:
+                self._fail("a stream has no PRIMARY KEY", next_step="make a TAGGED STREAM over it with a KEY")
+            else:
+                columns.append(self._column())
+            if not self._match(TokenType.COMMA):
+                break
+        self._match_r_paren()
+        return columns, lines, key
+
+    def _column(self) -> exp.Expr:
+        name = self._name("a column")
+        start = self._curr
+        kind = self._placed(self._parse_types)
+        if not isinstance(kind, exp.DataType):
+            if start and start.token_type in WORDS:
+                self._unknown_type(start)
+            self._fail(f"expected the type of the column '{name.name}'", start)
+        return exp.ColumnDef(this=name, kind=kind)
+
+    def _timeline(self) -> exp.Expr:
+        name = self._name("the time line's column")
+        lateness, sequence = None, None
+        while self._curr:
+            if self._match_text_seq("LATENESS"):
+                self._require_once(lateness)
+                lateness = self._duration()
+            elif self._match_text_seq("SEQUENCE"):
+                self._require_once(sequence)
+                self._expect("BY")
+                sequence = self._parse_wrapped_csv(lambda: self._name("a column"))
+            else:
+                break
+        return ast.Timeline(this=name, lateness=lateness, sequence=sequence)
+
+    def _source(self) -> exp.Expr:
+        name = self._name("a format, as in csv('data/*.csv')")
+        if not self._curr or self._curr.token_type != TokenType.L_PAREN:
+            self._fail(f"expected ( after {name.name}", next_step=f"write it as {name.name}('path')")
+        arguments = self._parse_wrapped_csv(self._option)
+        return ast.Source(this=name, arguments=arguments)
+
+    def _option(self) -> exp.Expr | None:
+        index = self._index
+        name = self._parse_id_var(any_token=False) if self._curr else None
+        if isinstance(name, exp.Identifier):
+            path = name.name
+            while self._match(TokenType.DOT):
+                path += "." + self._name("an option").name
+            name.set("this", path)
+            if self._match(TokenType.FARROW):
+                value = self._needed(self._placed(self._parse_term), "a value")
+                return ast.Option(this=name, value=value)
+        self._retreat(index)
+        return self._parse_unary()
+
+    def _create_tagged(self) -> exp.Expr:
+        name = self._new_name("the tagged stream")
+        self._expect("OVER")
+        over = self._name("the stream below")
+        if not self._match_text_seq("KEY"):
+            self._fail("a tagged stream needs a KEY", next_step="add KEY (column, …)")
+        key = self._parse_wrapped_csv(lambda: self._name("a key column"), optional=True)
+        delete, text = None, None
+        if self._match_text_seq("DELETE"):
+            self._expect("WHEN")
+            delete, text = self._with_text(self._parse_disjunction)
+            self._needed(delete, "a condition")
+        return ast.CreateTagged(this=name, over=over, key=key, delete=delete, text=text)
+
+    def _create_view(self, complete: bool, replace: bool) -> exp.Expr:
+        name = self._new_name("the view")
+        options = None
+        if self._match(TokenType.WITH):
+            options = self._parse_wrapped_csv(self._option)
+        self._expect("AS")
+        query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
+        return ast.CreateView(
+            this=name, query=query, text=text, complete=complete, options=options, replace=replace
+        )
+
+    def _with_text(self, parse: Callable[[], exp.Expr | None]) -> tuple[exp.Expr | None, str]:
+        """What was parsed, and the very words of it."""
+        start = self._curr.start if self._curr else len(self.sql)
+        parsed = parse()
+        return parsed, self.sql[start : self._prev.end + 1]
+
+    def _insert(self) -> exp.Expr:
+        self._expect("INTO")
+        name = self._name("a stream or a table")
+        columns = None
+        if self._curr and self._curr.token_type == TokenType.L_PAREN and not self._next_is_query():
+            columns = self._parse_wrapped_csv(lambda: self._name("a column"))
+        if self._match(TokenType.VALUES):
+            rows = self._parse_csv(lambda: self._placed(self._row))
+            return ast.Insert(this=name, columns=columns, rows=rows, at=self._at())
+        return ast.Insert(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
+
+    def _row(self) -> exp.Expr:
+        return exp.Tuple(expressions=self._parse_wrapped_csv(self._parse_disjunction))
+
+    def _next_is_query(self) -> bool:
+        return self._next.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
+
+    def _update(self) -> exp.Expr:
+        name = self._name("a table")
+        self._expect("SET")
+        return ast.Update(
+            this=name,
+            assignments=self._parse_csv(self._parse_equality),
+            where=self._parse_where(),
+            at=self._at(),
+        )
+
+    def _delete(self) -> exp.Expr:
+        self._expect("FROM")
+        return ast.Delete(this=self._name("a table"), where=self._parse_where(), at=self._at())
+
+    def _at(self) -> exp.Expr | None:
+        return self._instant() if self._match_text_seq("AT") else None
+
+    def _drop(self) -> exp.Expr:
+        tagged = self._match_text_seq("TAGGED")
+        kind = self._word()
+        if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
+            self._fail("expected what to drop", choices=("STREAM", "TABLE", "VIEW"))
+        self._advance()
+        exists = self._match_text_seq("IF", "EXISTS")
+        name = self._name("what to drop")
+        cascade = self._match_text_seq("CASCADE")
+        return ast.Drop(kind=kind, this=name, exists=bool(exists), cascade=bool(cascade))
+
+    def _show(self) -> exp.Expr:
+        kind = self._word()
+        if kind not in ("STREAMS", "TABLES", "VIEWS"):
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS"))
+        self._advance()
+        return ast.Show(kind=kind)
+
+    # Queries
+
+    def _parse_full_query(self) -> exp.Expr:
+        """A query: SELECT … with set operations, or a stream function around one."""
+        if self._at_stream_function():
+            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
+        if self._match(TokenType.L_PAREN):
+            query: exp.Expr | None = exp.Subquery(this=self._parse_full_query())
+            self._match_r_paren()
+        else:
+            query = self._parse_select() if self._is_query_start() else None
+        if query is None:
+            self._fail("expected a SELECT")
+            raise AssertionError
+        return self._parse_query_modifiers(self._parse_set_operations(query)) or query
+
+    def _at_stream_function(self) -> bool:
+        return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
+
+    def _parse_stream_function(self) -> exp.Expr:
+        kind = self._word()
+        self._advance(2)
+        query = self._parse_full_query()
+        self._match_r_paren()
+        return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
+
+    def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
+        if not self._match_text_seq("AS", "OF"):
+            return query
+        node = ast.AsOf(this=query, at=self._instant())
+        if self._curr and self._curr.token_type != TokenType.R_PAREN:
+            self._fail("nothing can follow AS OF and its instant", next_step="put AS OF at the end")
+        return node
+
+    def _parse_table(
+        self,
+        schema: bool = False,
+        joins: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+        parse_bracket: bool = False,
+        is_db_reference: bool = False,
+        parse_partition: bool = False,
+        consume_pipe: bool = False,
+    ) -> exp.Expr | None:
+        """A relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
+        found: exp.Expr | None = None
+        if not schema and self._at_relation_name():
+            found = self._relation()
+        elif not schema:
+            found = self._streamed_relation()
+        if found is not None:
+            for join in self._parse_joins() if joins else ():
+                found.append("joins", join)
+            return found
+        parsed = super()._parse_table(
+            schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
+        )
+        if isinstance(parsed, exp.Subquery) and (sync := self._sync()):
+            parsed.meta["sync"] = sync
+        return parsed
+
+    def _parse_join(
+        self,
+        skip_join_token: bool = False,
+        parse_bracket: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+    ) -> exp.Join | None:
+        return super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
+
+    def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
+        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
+        JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
+        return iter(()) if alias_tokens is not None else super()._parse_joins()
+
+    def _streamed_relation(self) -> exp.Expr | None:
+        """ISTREAM(query) in FROM, in brackets of its own or not."""
+        index, wrapped = self._index, self._match(TokenType.L_PAREN)
+        if not self._at_stream_function():
+            self._retreat(index)
+            return None
+        subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
+        if wrapped:
+            self._match_r_paren()
+        self._window_brackets(subquery)
+        if alias := self._parse_table_alias():
+            subquery.set("alias", alias)
+        if sync := self._sync():
+            subquery.meta["sync"] = sync
+        return subquery
+
+    def _at_relation_name(self) -> bool:
+        if not self._curr or self._next.token_type in (TokenType.L_PAREN, TokenType.DOT):
+            return False
+        return self._curr.token_type in (TokenType.IDENTIFIER, TokenType.VAR) or (
+            self._curr.token_type in self.TABLE_ALIAS_TOKENS and self._curr.token_type not in _NOT_NAMES
+        )
+
+    def _relation(self) -> exp.Table:
+        table = exp.Table(this=self._name("a stream, a table or a view"))
+        self._window_brackets(table)
+        version = self._parse_version()
+        sync = self._sync()
+        if alias := self._parse_table_alias():
+            table.set("alias", alias)
+        table.set("version", version or self._parse_version())
+        if sync := sync or self._sync():
+            table.meta["sync"] = sync
+        return table
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
+            return None
+        return super()._parse_table_alias(alias_tokens)
+
+    def _sync(self) -> exp.Expr | None:
+        return self._placed(self._parse_sync)  # type: ignore[no-any-return]
+
+    def _parse_sync(self) -> exp.Expr | None:
+        if not self._match_text_seq("SYNC"):
+            return None
+        if self._match_text_seq("EVERY"):
+            every = self._duration()
+            origin = self._instant() if self._match_text_seq("ORIGIN") else None
+            return ast.Sync(every=every, origin=origin)
+        if not self._match_text_seq("ON"):
+            self._fail("expected SYNC EVERY interval or SYNC ON name")
+        return ast.Sync(on=self._name("a synchronization stream"))
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        """(query) [window] [SYNC …] AS alias."""
+        opens = self._curr and self._curr.token_type == TokenType.L_BRACKET
+        if this is None or not (opens or self._word() == "SYNC"):
+            return super()._parse_subquery(this, parse_alias)
+        subquery = exp.Subquery(this=this)
+        self._window_brackets(subquery)
+        if sync := self._sync():
+            subquery.meta["sync"] = sync
+        if parse_alias and (alias := self._parse_table_alias()):
+            subquery.set("alias", alias)
+        return subquery
+
+
+_TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
+_NOT_NAMES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
+# Two words that follow a relation and are no alias.
+_AFTER_RELATION = (("SYNC", "EVERY"), ("SYNC", "ON"), ("AS", "OF"), ("AT", "TIMESTAMP"))
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]], ...] = (
+    (("CREATE",), EverviewParser._create),
+    (("INSERT",), EverviewParser._insert),
+    (("UPDATE",), EverviewParser._update),
+    (("DELETE",), EverviewParser._delete),
+    (("DROP",), EverviewParser._drop),
+    (("SHOW",), EverviewParser._show),
+    (("DESCRIBE",), lambda self: ast.Describe(this=self._name("what to describe"))),
+    (("DESC",), lambda self: ast.Describe(this=self._name("what to describe"))),
+    (("EXPLAIN",), lambda self: ast.Explain(this=self._parse_as_of(self._parse_full_query()))),
+    (("CLOCK", "EVERY"), lambda self: ast.ClockEvery(every=self._duration())),
+)
+_FIRST_WORDS = (
+    "SELECT",
+    "CREATE",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "DROP",
+    "EXPLAIN",
+    "SHOW",
+    "DESCRIBE",
+    "CLOCK",
+)
+
+
+class Everview(Spark):
+    """The dialect's tokens are Spark's; only the grammar is ours."""
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]  # it\'s and it''s
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # s$late, s$rejected
+
+    Parser = EverviewParser

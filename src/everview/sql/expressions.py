@@ -1,0 +1,427 @@
+"""Scalar expressions: from sqlglot's tree to the algebra's, with names and types resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from everview.algebra import types as T
+from everview.algebra.aggregates import AGGREGATES, AggregateCall, aggregate_function
+from everview.algebra.convert import canonical, convert
+from everview.algebra.expressions import (
+    NULL,
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Literal,
+    Negate,
+    Not,
+    Or,
+)  # fmt: skip
+from everview.algebra.functions import function
+from everview.algebra.numbers import negated
+from everview.algebra.text import string_sql
+from everview.algebra.time import DAY, MINUTE, SECOND
+from everview.errors import AlgebraError, EverviewError, SqlError, nearest
+from everview.sql import ast
+from everview.sql.dialect import STREAM_FUNCTIONS
+from everview.sql.literals import EXAMPLES, cast, data_type, duration, number
+from everview.sql.scope import Scope
+from everview.sql.script import Script
+from everview.sql.windows import is_now
+
+
+@dataclass(frozen=True)
+class AggregateRef(Expression):
+    """An aggregate inside an expression; it becomes a column of the Aggregate node below."""
+
+    call: AggregateCall
+
+    def __post_init__(self) -> None:
+        self._typed(self.call.type)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class ExpressionBinder:
+    """Binds expressions in a scope; where aggregates may not stand, `no_aggregates` says why.
+
+    The arguments of aggregates are bound in a scope of their own, where one is given.
+    """
+
+    script: Script
+    scope: Scope
+    no_aggregates: str | None = None
+    arguments: Scope | None = None
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """The expression that a tree means; errors lie at the smallest tree that is wrong."""
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            raise self._refusal(node)
+        with self.script.blame(node):
+            return handler(self, node)
+
+    def condition(self, node: exp.Expr, what: str) -> Expression:
+        """An expression that is true or false."""
+        bound = self.bind(node)
+        if bound.type not in (T.BOOLEAN, T.VOID):
+            raise self.script.error(
+                f"{what} needs a condition, not {bound.type.a}",
+                node,
+                next_step="compare the value with something",
+            )
+        return bound
+
+    def _refusal(self, node: exp.Expr) -> EverviewError:
+        if isinstance(node, exp.Window):
+            return self.script.error(
+                "OVER (…) is not available: a view is about a snapshot, not about an order of rows",
+                node,
+                next_step="use a window bracket after the stream and GROUP BY",
+            )
+        if isinstance(node, (exp.Select, exp.Subquery, exp.SetOperation, exp.Exists, exp.Any, exp.All)):
+            return self.script.error(
+                "a subquery cannot stand here",
+                node,
+                next_step="use it in FROM, or as a condition of WHERE joined by AND: IN (…), EXISTS (…)",
+            )
+        return self.script.error("this kind of expression is not available", node)
+
+    # One small function a kind of node
+
+    def column(self, node: exp.Column) -> Expression:
+        if is_now(node):
+            raise self.script.error(
+                "NOW may only stand in a predicate window",
+                node,
+                next_step="write it as NOW - INTERVAL '5' SECOND < s.ts AND s.ts <= NOW in WHERE",
+            )
+        if node.args.get("db") is not None:
+            raise self.script.error("a column is written as relation.column at most", node)
+        if isinstance(node.this, exp.Star):
+            raise self.script.error("* may only stand in a SELECT list or in COUNT(*)", node)
+        return self.scope.column(node.name, node.table or None)
+
+    def literal(self, node: exp.Literal) -> Expression:
+        return Literal(node.this, T.STRING) if node.is_string else number(node.this)
+
+    def negation(self, node: exp.Neg) -> Expression:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return number("-" + node.this.this)
+        operand = self.bind(node.this)
+        if isinstance(operand, Literal) and operand.value is not None and _changes_sign(operand.type):
+            return Literal(canonical(negated(operand.value, operand.type)), operand.type)
+        return Negate(operand)
+
+    def arithmetic(self, node: exp.Binary) -> Expression:
+        operator = _ARITHMETIC[type(node)]
+        left, right = self.pair(node.this, node.expression)
+        both = {left.type, right.type}
+        if operator in "+-" and both == {T.DATE, T.INTERVAL}:
+            left, right = _as_days(left, node.this), _as_days(right, node.expression)
+        if operator in "+-" and both == {T.TIMESTAMP, T.INT}:
+            raise AlgebraError(
+                f"{left.type} {operator} {right.type} has no meaning", next_step="add an INTERVAL '5' SECOND"
+            )
+        return Arithmetic(operator, left, right)
+
+    def comparison(self, node: exp.Binary) -> Expression:
+        left, right = self.pair(node.this, node.expression)
+        return Comparison(_COMPARISONS[type(node)], left, right)
+
+    def pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
+        """Two operands; a string constant beside a value of another type is read as that type."""
+        a, b = self.bind(left), self.bind(right)
+        return self.beside(a, b.type, left), self.beside(b, a.type, right)
+
+    def beside(self, operand: Expression, type_: T.DataType, node: exp.Expr) -> Expression:
+        """An operand beside a value of a type: a string constant is read as that type."""
+        if not _is_text(operand) or type_ in (T.STRING, T.VOID):
+            return operand
+        with self.script.blame(node):
+            return _read_as(operand, type_)
+
+    def different(self, node: exp.NullSafeNEQ) -> Expression:
+        left, right = self.pair(node.this, node.expression)
+        return Not(Comparison("<=>", left, right))
+
+    def negated(self, node: exp.Not) -> Expression:
+        return Not(self.bind(node.this))
+
+    def is_(self, node: exp.Is) -> Expression:
+        operand = self.bind(node.this)
+        if isinstance(node.expression, exp.Null):
+            return IsNull(operand)
+        if isinstance(node.expression, exp.Boolean):
+            return Comparison("<=>", operand, Literal(bool(node.expression.this), T.BOOLEAN))
+        raise self.script.error("IS takes NULL, TRUE or FALSE", node)
+
+    def between(self, node: exp.Between) -> Expression:
+        low_of, low = self.pair(node.this, node.args["low"])
+        high_of, high = self.pair(node.this, node.args["high"])
+        return And(Comparison(">=", low_of, low), Comparison("<=", high_of, high))
+
+    def in_list(self, node: exp.In) -> Expression:
+        if node.args.get("query") is not None or node.args.get("unnest") is not None:
+            raise self._refusal(node.args.get("query") or node)
+        if not node.expressions:
+            raise self.script.error("IN takes values in brackets, or a SELECT", node)
+        operand = self.bind(node.this)
+        items = tuple(self.beside(self.bind(item), operand.type, item) for item in node.expressions)
+        return InList(operand, items)
+
+    def case(self, node: exp.Case) -> Expression:
+        subject = node.this
+        branches = []
+        for branch in node.args["ifs"]:
+            if subject is None:
+                condition = self.condition(branch.this, "WHEN")
+            else:
+                left, right = self.pair(subject, branch.this)
+                condition = Comparison("=", left, right)
+            branches.append((condition, self.bind(branch.args["true"])))
+        default = node.args.get("default")
+        return Case(tuple(branches), NULL if default is None else self.bind(default))
+
+    def cast(self, node: exp.Cast) -> Expression:
+        if node.args.get("safe"):
+            raise self.script.error(
+                "TRY_CAST is not available",
+                node,
+                next_step="use CAST: what is no value of the type becomes NULL",
+            )
+        return cast(self.bind(node.this), data_type(node.to, self.script))
+
+    def binary(self, node: exp.HexString) -> Expression:
+        digits = str(node.this)
+        return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), T.BINARY)
+
+    def pattern(self, node: exp.Binary) -> Expression:
+        name = _PATTERNS[type(node)]
+        matched: Expression = Call(name, (self.bind(node.this), self.bind(node.expression)))
+        return Not(matched) if node.args.get("negate") else matched
+
+    def escape(self, node: exp.Escape) -> Expression:
+        inner = node.this
+        arguments = (inner.this, inner.expression, node.expression)
+        matched: Expression = Call(_PATTERNS[type(inner)], tuple(self.bind(a) for a in arguments))
+        return Not(matched) if inner.args.get("negate") else matched
+
+    def concat(self, node: exp.DPipe) -> Expression:
+        return Call("concat", (self.bind(node.this), self.bind(node.expression)))
+
+    def extract(self, node: exp.Extract) -> Expression:
+        field = node.name.upper()
+        if field not in EXTRACTED:
+            raise SqlError(
+                f"there is no field '{node.name}' in a time",
+                place=self.script.place(node),
+                meant=nearest(field, EXTRACTED),
+                choices=EXTRACTED,
+            )
+        operand = self.bind(node.expression)
+        return _seconds(operand) if field == "SECOND" else Call(EXTRACTED[field], (operand,))
+
+    def trim(self, node: exp.Trim) -> Expression:
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+            (node.args.get("position") or "").upper(), "trim"
+        )
+        text = self.bind(node.this)
+        if node.expression is None:
+            return Call(name, (text,))
+        characters = self.bind(node.expression)  # ltrim and rtrim take them first, btrim last
+        return Call("btrim", (text, characters)) if name == "trim" else Call(name, (characters, text))
+
+    def substring(self, node: exp.Substring) -> Expression:
+        parts = (node.this, node.args.get("start"), node.args.get("length"))
+        return Call("substring", tuple(self.bind(p) for p in parts if p is not None))
+
+    def position(self, node: exp.StrPosition) -> Expression:
+        return Call("locate", (self.bind(node.args["substr"]), self.bind(node.this)))
+
+    def complement(self, node: exp.BitwiseNot) -> Expression:
+        operand = self.bind(node.this)
+        return Arithmetic("^", operand, Literal(-1, operand.type if operand.type.is_integer else T.INT))
+
+    def shift(self, node: exp.Binary) -> Expression:
+        return Call(_SHIFTS[type(node)], (self.bind(node.this), self.bind(node.expression)))
+
+    def nondeterministic(self, node: exp.Expr) -> Expression:
+        function(node.sql().rstrip("()"))  # raises, and says why
+        raise AssertionError
+
+    def call(self, node: exp.Anonymous) -> Expression:
+        name = node.name.casefold()
+        if name in AGGREGATES or _is_aggregate(name):
+            return self._aggregate(node, None)
+        if name.upper() in STREAM_FUNCTIONS:
+            raise self.script.error(
+                f"{name.upper()} stands around a whole SELECT",
+                node,
+                next_step=f"write {name.upper()}(SELECT … FROM …)",
+            )
+        if any(isinstance(a, (exp.Star, exp.Distinct)) for a in node.expressions):
+            raise self.script.error(f"{node.name} is no aggregate and takes neither * nor DISTINCT", node)
+        if any(isinstance(a, (exp.Query, ast.StreamFunction)) for a in node.expressions):
+            raise self._refusal(
+                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunction)))
+            )
+        arguments = tuple(self.bind(a) for a in node.expressions)
+        if len(arguments) > 1 and name in _COMPARING:
+            kinds = [a.type for a in arguments if not _is_text(a) and a.type != T.VOID]
+            if kinds:
+                pairs = zip(arguments, node.expressions, strict=True)
+                arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
+        return Call(node.name, arguments)
+
+    def filtered(self, node: exp.Filter) -> Expression:
+        if not (isinstance(node.this, exp.Anonymous) and _is_aggregate(node.this.name)):
+            raise self.script.error("FILTER follows an aggregate", node)
+        return self._aggregate(node.this, node.expression.this)
+
+    def _aggregate(self, node: exp.Anonymous, where: exp.Expr | None) -> Expression:
+        if self.no_aggregates is not None:
+            raise self.script.error(
+                f"an aggregate cannot stand in {self.no_aggregates}",
+                node,
+                next_step=_INSTEAD.get(self.no_aggregates),
+            )
+        inner = ExpressionBinder(self.script, self.arguments or self.scope, _ANOTHER)
+        arguments = node.expressions
+        distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = arguments[0].expressions
+        if len(arguments) != 1:
+            raise self.script.error(f"{node.name.upper()} takes one argument", node)
+        star = isinstance(arguments[0], exp.Star)
+        if star and (distinct or node.name.casefold() != "count"):
+            raise self.script.error("* may only be counted, as COUNT(*)", node)
+        argument = None if star else inner.bind(arguments[0])
+        if isinstance(argument, Literal) and argument.value is not None and node.name.casefold() == "count":
+            argument = argument if distinct else None  # COUNT(1) counts rows
+        condition = None if where is None else inner.condition(where, "FILTER")
+        return AggregateRef(AggregateCall(node.name, argument, distinct, condition))
+
+
+def _is_aggregate(name: str) -> bool:
+    try:
+        aggregate_function(name)
+    except AlgebraError:
+        return False
+    return True
+
+
+def _changes_sign(type_: T.DataType) -> bool:
+    """Whether the minus before a constant of this type is done at once; a decimal keeps it as Spark does."""
+    return type_.is_integer or type_.is_float or type_ == T.INTERVAL
+
+
+def _as_days(e: Expression, syntax: exp.Expr) -> Expression:
+    """INTERVAL '3' DAY beside a date is a number of days, so that the sum is a date again, as in Spark."""
+    unit = syntax.args.get("unit") if isinstance(syntax, exp.Interval) else None
+    in_days = isinstance(unit, exp.Var) and unit.name.upper() in ("DAY", "DAYS")
+    if in_days and isinstance(e, Literal) and isinstance(e.value, int) and e.value % DAY == 0:
+        return Literal(e.value // DAY, T.INT)
+    return e
+
+
+def _seconds(instant: Expression) -> Expression:
+    """EXTRACT(SECOND FROM …) has the fraction too, as in Spark: a DECIMAL(8,6)."""
+    if instant.type == T.DATE:
+        instant = Cast(instant, T.TIMESTAMP)
+    micros = Call("pmod", (Call("unix_micros", (instant,)), Literal(MINUTE, T.INT)))
+    return Cast(Arithmetic("/", Cast(micros, T.decimal(8, 0)), Literal(SECOND, T.INT)), T.decimal(8, 6))
+
+
+def _is_text(e: Expression) -> bool:
+    return isinstance(e, Literal) and e.type == T.STRING
+
+
+def _read_as(e: Expression, type_: T.DataType) -> Expression:
+    if not isinstance(e, Literal) or type_ == T.INTERVAL:
+        return e
+    value = convert(e.value, T.STRING, type_)
+    if value is None:
+        raise AlgebraError(
+            f"{string_sql(str(e.value))} is no {type_}",
+            next_step=f"write it as {EXAMPLES[type_]}" if type_ in EXAMPLES else f"write {type_.a} here",
+        )
+    return Literal(value, type_)
+
+
+EXTRACTED = {
+    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "weekofyear", "DAY": "day",
+    "DAYOFWEEK": "dayofweek", "DOY": "dayofyear", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second",
+}  # fmt: skip
+"""The fields of EXTRACT, each with the function that yields it."""
+
+_ANOTHER = "the argument of another aggregate"
+_INSTEAD = {
+    "WHERE": "put the condition into HAVING, or aggregate in a subquery of FROM",
+    _ANOTHER: "aggregate in a subquery of FROM first",
+    "ORDER BY": "give the aggregate a name in the SELECT list and order by that",
+}
+
+_ARITHMETIC = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^",
+}  # fmt: skip
+_COMPARISONS = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+}  # fmt: skip
+_PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
+_SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
+_COMPARING = ("coalesce", "nvl", "ifnull", "nullif", "greatest", "least")
+
+Handler = Callable[[ExpressionBinder, Any], Expression]
+B = ExpressionBinder
+
+_HANDLERS: dict[type, Handler] = {
+    exp.Column: B.column,
+    exp.Literal: B.literal,
+    exp.Null: lambda self, node: NULL,
+    exp.Boolean: lambda self, node: Literal(bool(node.this), T.BOOLEAN),
+    exp.Paren: lambda self, node: self.bind(node.this),
+    exp.Interval: lambda self, node: Literal(duration(node, self.script), T.INTERVAL),
+    exp.Neg: B.negation,
+    exp.Not: B.negated,
+    exp.And: lambda self, node: And(self.bind(node.this), self.bind(node.expression)),
+    exp.Or: lambda self, node: Or(self.bind(node.this), self.bind(node.expression)),
+    exp.Is: B.is_,
+    exp.NullSafeNEQ: B.different,
+    exp.Between: B.between,
+    exp.In: B.in_list,
+    exp.Case: B.case,
+    exp.Cast: B.cast,
+    exp.TryCast: B.cast,
+    exp.HexString: B.binary,
+    exp.RawString: lambda self, node: Literal(node.this, T.STRING),
+    exp.DPipe: B.concat,
+    exp.Escape: B.escape,
+    exp.Extract: B.extract,
+    exp.Trim: B.trim,
+    exp.Substring: B.substring,
+    exp.StrPosition: B.position,
+    exp.Anonymous: B.call,
+    exp.Filter: B.filtered,
+    exp.CurrentTimestamp: B.nondeterministic,
+    exp.CurrentDate: B.nondeterministic,
+    **dict.fromkeys(_ARITHMETIC, B.arithmetic),
+    **dict.fromkeys(_COMPARISONS, B.comparison),
+    **dict.fromkeys(_PATTERNS, B.pattern),
+    **dict.fromkeys(_SHIFTS, B.shift),
+    exp.BitwiseNot: B.complement,
+}

@@ -1,0 +1,145 @@
+"""What every rule of the grammar needs: where each piece of syntax stands, and how to refuse one.
+
+sqlglot notes the place of names and numbers only. Here every operand and every query notes its own,
+brackets included, so that an error can underline the whole of what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from everview.algebra.types import SIMPLE_TYPES
+from everview.errors import nearest
+
+Syntax = TypeVar("Syntax")
+
+TYPE_NAMES = (*SIMPLE_TYPES, "DECIMAL(p,s)")
+WORDS = (TokenType.VAR, TokenType.IDENTIFIER)
+_CLOSERS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+
+
+class Unparsed(ParseError):
+    """What could not be parsed, and where."""
+
+    def __init__(
+        self,
+        what: str,
+        start: int,
+        end: int,
+        meant: str | None = None,
+        choices: tuple[str, ...] = (),
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what, self.start, self.end = what, start, end
+        self.meant, self.choices, self.next_step = meant, choices, next_step
+
+
+class PlacedParser(SparkParser):
+    """Spark's grammar, with places."""
+
+    def _placed(self, parse: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """What a rule parses, with its place from the first word of it to the last."""
+        first = self._curr
+        node = parse(*arguments, **named)
+        if isinstance(node, exp.Expr) and first and self._prev and self._prev.end >= first.start:
+            node.meta["start"], node.meta["end"] = first.start, self._prev.end
+        return node
+
+    def _parse_unary(self) -> exp.Expr | None:
+        return self._placed(super()._parse_unary)  # type: ignore[no-any-return]
+
+    def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        return self._placed(super()._parse_select, *arguments, **named)  # type: ignore[no-any-return]
+
+    def _parse_order(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        return self._placed(super()._parse_order, *arguments, **named)  # type: ignore[no-any-return]
+
+    def _parse_limit(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        return self._placed(super()._parse_limit, *arguments, **named)  # type: ignore[no-any-return]
+
+    def _parse_offset(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        return self._placed(super()._parse_offset, *arguments, **named)  # type: ignore[no-any-return]
+
+    def _parse_version(self) -> exp.Version | None:
+        version: exp.Version | None = self._placed(super()._parse_version)
+        if version is not None:
+            self._needed(version.args.get("expression"), "AS OF and a time line")
+        return version
+
+    def _parse_csv(
+        self, parse_method: Callable[[], Syntax | None], sep: TokenType = TokenType.COMMA
+    ) -> list[Syntax]:
+        parsed = super()._parse_csv(parse_method, sep)
+        if parsed and self._prev and self._prev.token_type == TokenType.COMMA:
+            self._fail("something is missing after this comma", self._prev)
+        return parsed
+
+    # Refusals
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        """sqlglot's own refusals, where it has words of its own for them."""
+        token = token or self._curr
+        if message.startswith("Invalid expression") and token and token.token_type in _CLOSERS:
+            message = f"this {token.text} closes nothing"
+        if self._word() == "AS" and self._next and self._next.text.upper() == "OF":
+            message = "AS OF may only end an ad hoc SELECT"
+        if message == "Expected TYPE after CAST" and token and token.token_type in WORDS:
+            self._unknown_type(token)
+        self._fail(message, token)
+
+    def _unknown_type(self, token: Token) -> None:
+        self._fail(f"there is no type '{token.text}'", token, choices=TYPE_NAMES, also=("INTEGER", "LONG"))
+
+    def _fail(
+        self,
+        message: str,
+        token: Token | None = None,
+        choices: Iterable[str] = (),
+        next_step: str | None = None,
+        also: Iterable[str] = (),
+    ) -> None:
+        """Refuses the token, by default the current one; at the end of a statement, what is not there.
+
+        It may be a slip of one of the choices, or of what is `also` known.
+        """
+        token = token or self._curr
+        start, end = (token.start, token.end + 1) if token else (self._prev.end + 1, self._prev.end + 2)
+        known = tuple(choices)
+        meant = nearest(token.text, (*known, *also)) if token else None
+        raise Unparsed(message, start, end, meant, known, next_step)
+
+    # Words
+
+    def _word(self) -> str:
+        """The current word, if it is one: neither a string nor a quoted name."""
+        quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+        return self._curr.text.upper() if self._curr and self._curr.token_type not in quoted else ""
+
+    def _expect(self, *words: str) -> None:
+        if not self._match_text_seq(*words):
+            self._fail(f"expected {' '.join(words)}")
+
+    def _needed(self, parsed: exp.Expr | None, what: str) -> exp.Expr:
+        """What was parsed, where something must stand."""
+        if parsed is None:
+            self._fail(f"expected {what}")
+            raise AssertionError
+        return parsed
+
+    def _require_once(self, before: object) -> None:
+        """Refuses the word just read if it stood before."""
+        if before:
+            self._fail(f"{self._prev.text.upper()} stands twice", self._prev)
+
+    def _name(self, what: str) -> exp.Identifier:
+        name = self._parse_id_var(any_token=False) if self._curr else None
+        if not isinstance(name, exp.Identifier):
+            self._fail(f"expected the name of {what}")
+        return name  # type: ignore[return-value]

@@ -1,0 +1,161 @@
+"""The values of INSERT and UPDATE, fitted to the columns that they go into."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from everview.algebra import types as T
+from everview.algebra.changes import Record
+from everview.algebra.evaluate import convert, evaluate
+from everview.algebra.expressions import Cast, Expression, Literal
+from everview.algebra.schema import Field, Schema
+from everview.algebra.text import string_sql
+from everview.catalog import StreamEntry, TableEntry
+from everview.errors import counted
+from everview.sql.context import Context
+from everview.sql.literals import EXAMPLES
+from everview.sql.scope import Scope
+from everview.sql.script import Script
+
+
+def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> tuple[Record, ...]:
+    """The rows of VALUES, each with a value for every column; those that are not named are NULL."""
+    targets = _targets(node, entry, context.script)
+    rows = []
+    for row in node.args["rows"]:
+        if len(row.expressions) != len(targets):
+            raise context.script.error(
+                f"{counted(len(row.expressions), 'value')} for {counted(len(targets), 'column')}: "
+                f"{', '.join(t.name for t in targets)}",
+                row,
+            )
+        given = {
+            target.name: _constant(value, target, entry, context)
+            for target, value in zip(targets, row.expressions, strict=True)
+        }
+        rows.append(tuple(given.get(f.name) for f in entry.columns))
+    return tuple(rows)
+
+
+def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> list[Field]:
+    names = node.args.get("columns")
+    if names is None:
+        return list(entry.columns)
+    targets: list[Field] = []
+    for name in names:
+        with script.blame(name):
+            target = entry.columns.find(name.name)
+        if target in targets:
+            raise script.error(f"the column '{target.name}' stands twice", name)
+        targets.append(target)
+    for field in entry.columns:
+        if field not in targets and (why := _required(field, entry)):
+            raise script.error(
+                f"the {why} '{field.name}' needs a value",
+                node.this,
+                next_step=f"add {field.name} to the columns",
+            )
+    return targets
+
+
+def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
+    """Why a column cannot be NULL, if that is so."""
+    if isinstance(entry, StreamEntry):
+        return None if field.timeline is None else "time line"
+    return "key column" if field.name in entry.key else None
+
+
+def _require_value(
+    value: object, target: Field, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
+) -> None:
+    if value is None and (why := _required(target, entry)):
+        raise script.error(f"the {why} '{target.name}' cannot be NULL", node)
+
+
+def _constant(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
+    name = node.find(exp.Column)
+    if name is not None:
+        raise context.script.error(
+            f"VALUES holds constants, and {name.name} is a name",
+            name,
+            next_step=f"put text into quotes: {string_sql(name.name)}",
+        )
+    bound = context.binder(Scope(), "VALUES").bind(node)
+    value = evaluate(bound, Schema(()), ())
+    _require_value(value, target, entry, node, context.script)
+    return _fitted(value, bound, target, node, context.script)
+
+
+def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
+    if value is None:
+        return None
+    if not _fits(bound.type, target.type):
+        raise script.error(f"the column '{target.name}' takes {target.type}, not {bound.type}", node)
+    fitted = convert(value, bound.type, target.type)
+    narrowed = bound.type.is_numeric and target.type.is_integer and fitted != value
+    if fitted is None or narrowed:
+        example = EXAMPLES.get(target.type)
+        raise script.error(
+            f"the value does not fit the column '{target.name}', {target.type.a}",
+            node,
+            next_step=None if example is None else f"write it as {example}",
+        )
+    return fitted
+
+
+def _fits(source: T.DataType, target: T.DataType) -> bool:
+    """Whether a value of one type may be stored as another: numbers as numbers, text as time."""
+    if source == target or source == T.VOID:
+        return True
+    if source.is_numeric and target.is_numeric:
+        return True
+    return (source in (T.STRING, T.DATE, T.TIMESTAMP) and target.is_temporal) or (
+        source == T.STRING and target == T.BINARY
+    )
+
+
+def filled_columns(
+    schema: Schema, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
+) -> tuple[str, ...]:
+    """The columns of a stream or a table that the answer of a query fills; refused if it does not fit."""
+    targets = _targets(node, entry, script)
+    if len(schema) != len(targets):
+        raise script.error(
+            f"the query has {counted(len(schema), 'column')}, and {counted(len(targets), 'column')} "
+            f"{'is' if len(targets) == 1 else 'are'} to be filled: {', '.join(t.name for t in targets)}",
+            node.args["query"],
+        )
+    for source, target in zip(schema, targets, strict=True):
+        if not _fits(source.type, target.type):
+            raise script.error(
+                f"the column '{target.name}' takes {target.type}, not {source.type}", node.args["query"]
+            )
+    return tuple(t.name for t in targets)
+
+
+def assignments(
+    node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
+) -> tuple[tuple[str, Expression], ...]:
+    """SET column = value, …: values may use the row's old values."""
+    scope = Scope()
+    scope.add(entry.name, entry.columns.under(entry.name))
+    made: list[tuple[str, Expression]] = []
+    for item in node.args["assignments"]:
+        if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
+            raise context.script.error("SET takes column = value", item)
+        with context.script.blame(item.this):
+            target = entry.columns.find(item.this.name)
+        if target.name in [name for name, _ in made]:
+            raise context.script.error(f"the column '{target.name}' is set twice", item.this)
+        value = context.binder(scope, "SET").bind(item.expression)
+        if isinstance(value, Literal):
+            _require_value(value.value, target, entry, item.expression, context.script)
+            fitted = _fitted(value.value, value, target, item.expression, context.script)
+            made.append((target.name, Literal(fitted, target.type)))
+            continue
+        if not _fits(value.type, target.type):
+            raise context.script.error(
+                f"the column '{target.name}' takes {target.type}, not {value.type}", item.expression
+            )
+        made.append((target.name, value if value.type == target.type else Cast(value, target.type)))
+    return tuple(made)

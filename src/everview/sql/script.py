@@ -1,0 +1,125 @@
+"""SQL text to syntax trees, and from a syntax tree back to its place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from everview.errors import EverviewError, Place, SqlError
+from everview.sql import ast
+from everview.sql.dialect import Everview
+from everview.sql.places import Unparsed
+
+# What sqlglot says, in words that a person can act on.
+_SAID = (
+    (re.compile(r"Invalid expression / Unexpected token.*", re.S), "this is not understood here"),
+    (re.compile(r"Required keyword: '\w+' missing for .*", re.S), "something is missing here"),
+    (re.compile(r"Expected table name but got .*", re.S), "expected the name of a stream, a table or a view"),
+    (re.compile(r"Expecting (\S+)", re.S), r"expected \1"),
+    (re.compile(r"Expected (.*)", re.S), r"expected \1"),
+)
+
+_TOO_DEEP = "this is nested too deeply"
+_SPLIT = "split it into smaller statements"
+
+
+@dataclass(frozen=True)
+class Script:
+    """The text that a person typed."""
+
+    text: str
+
+    def place(self, node: exp.Expr) -> Place | None:
+        """Where a syntax tree stands in the text."""
+        where = ast.span(node)
+        return None if where is None else Place.of(self.text, *where)
+
+    @contextmanager
+    def blame(self, node: exp.Expr) -> Iterator[None]:
+        """Errors that arise inside are said to lie at this node, unless they know better."""
+        try:
+            yield
+        except EverviewError as error:
+            raise (error if error.place is not None else error.at(self.place(node))) from None
+
+    @contextmanager
+    def not_too_deep(self, node: exp.Expr) -> Iterator[None]:
+        """What is nested deeper than Python can follow is refused."""
+        try:
+            yield
+        except RecursionError:
+            raise self.error(_TOO_DEEP, node, next_step=_SPLIT) from None
+
+    def error(self, what: str, node: exp.Expr, **more: str | None) -> SqlError:
+        """An error at this node."""
+        return SqlError(what, place=self.place(node), **more)  # type: ignore[arg-type]
+
+
+def parse_script(text: str) -> list[exp.Expr]:
+    """The statements of a script, one syntax tree each; comments and empty statements are passed over.
+
+    >>> [type(s).__name__ for s in parse_script("SELECT 1; -- one\\n SHOW VIEWS;")]
+    ['Select', 'Show']
+    """
+    dialect = Everview()
+    try:
+        tokens = dialect.tokenize(text)
+        parsed = dialect.parser().parse(tokens, text)
+    except Unparsed as error:
+        place = Place.of(text, error.start, error.end)
+        raise SqlError(
+            _plain(error.what),
+            place=place,
+            meant=error.meant,
+            choices=error.choices,
+            next_step=error.next_step,
+        ) from None
+    except TokenError as error:
+        raise _token_error(text, error) from None
+    except (ParseError, RecursionError) as error:
+        what = _TOO_DEEP if isinstance(error, RecursionError) else "this could not be parsed"
+        raise SqlError(what, place=Place.of(text, 0), next_step=_SPLIT) from None
+    return [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def parse_one(text: str) -> exp.Expr:
+    """The one statement in a text."""
+    statements = parse_script(text)
+    if len(statements) != 1:
+        raise SqlError(
+            f"expected one statement, found {len(statements)}", next_step="run several as a script"
+        )
+    return statements[0]
+
+
+def _plain(what: str) -> str:
+    for pattern, words in _SAID:
+        if pattern.fullmatch(what):
+            return pattern.sub(words, what)
+    return what
+
+
+# What a text may hold that runs up to a sign of its own; an opening that none of these fits never ends.
+_WHOLE = re.compile(
+    r"""--[^\n]* | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`""", re.S | re.X
+)
+_OPENINGS = {"'": ("string", "'"), '"': ("string", '"'), "`": ("quoted name", "`"), "/*": ("comment", "*/")}
+
+
+def _token_error(text: str, error: TokenError) -> SqlError:
+    at = 0
+    while at < len(text):
+        whole = _WHOLE.match(text, at)
+        opening = next((o for o in _OPENINGS if text.startswith(o, at)), None)
+        if whole is None and opening is not None:
+            what, closing = _OPENINGS[opening]
+            return SqlError(
+                f"this {what} never ends", place=Place.of(text, at), next_step=f"close it with {closing}"
+            )
+        at = at + 1 if whole is None else whole.end()
+    return SqlError("this could not be read", place=Place.of(text, error.start or 0))

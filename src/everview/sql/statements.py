@@ -1,0 +1,108 @@
+"""Statements as the engine gets them: names resolved, types checked, queries as plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everview.algebra import nodes as N
+from everview.algebra.changes import Record
+from everview.algebra.expressions import Expression
+from everview.algebra.time import Chronon
+from everview.catalog import Entry
+from everview.sql.query import Query
+
+
+@dataclass(frozen=True)
+class Create:
+    """A new entry of the catalog; `plan` is what a view or an event stream means."""
+
+    entry: Entry
+    plan: N.Node | None = None
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Rows for a stream or a table, each with a value for every column."""
+
+    target: str
+    rows: tuple[Record, ...]
+    at: Chronon | None = None
+
+
+@dataclass(frozen=True)
+class InsertQuery:
+    """The answer of a query, for a stream or a table; `columns` are those that it fills, in its order."""
+
+    target: str
+    query: Query
+    columns: tuple[str, ...]
+    at: Chronon | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """New values for the rows of a table that fulfil a condition."""
+
+    target: str
+    assignments: tuple[tuple[str, Expression], ...]
+    where: Expression
+    at: Chronon | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Rows of a table that go."""
+
+    target: str
+    where: Expression
+    at: Chronon | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """An ad hoc query, with the catalog names that it reads."""
+
+    query: Query
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explain:
+    """The plan of a query, to be shown."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class Show:
+    """The names of all streams, tables or views."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Describe:
+    """What a name stands for."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """An entry that goes, with CASCADE all that depends on it."""
+
+    name: str | None
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class SetClock:
+    """The grain of the clock stream."""
+
+    grain: int
+
+
+Statement = (
+    Create | Insert | InsertQuery | Update | Delete | Select | Explain | Show | Describe | Drop | SetClock
+)

@@ -1,0 +1,223 @@
+"""Conditions with subqueries: IN, EXISTS and their negations become semi and anti joins.
+
+A condition of the subquery that speaks of the query around it moves into the join's condition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import Column, Comparison, Expression, IsNull, Or, conjunction, substitute
+from everview.errors import EverviewError, counted
+from everview.sql.aggregation import aggregates_in
+from everview.sql.context import Context
+from everview.sql.relations import bind_from, refuse_non_retroactive
+from everview.sql.scope import OuterColumn, Scope
+
+
+@dataclass(frozen=True)
+class SubqueryCondition:
+    """[NOT] EXISTS (query), or [NOT] operands IN (query)."""
+
+    query: exp.Expr
+    operands: tuple[exp.Expr, ...]
+    negated: bool
+
+
+def split_conditions(where: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions that AND joins."""
+    if where is None:
+        return []
+    if isinstance(where, exp.And):
+        return split_conditions(where.this) + split_conditions(where.expression)
+    if isinstance(where, exp.Paren) and isinstance(where.this, (exp.And, exp.Paren)):
+        return split_conditions(where.this)
+    return [where]
+
+
+def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
+    """The condition as one on a subquery, if that is what it is."""
+    if isinstance(condition, exp.Paren):
+        return as_subquery(condition.this)
+    if isinstance(condition, exp.Not):
+        inner = as_subquery(condition.this)
+        return None if inner is None else SubqueryCondition(inner.query, inner.operands, not inner.negated)
+    if isinstance(condition, exp.Exists):
+        return SubqueryCondition(_unwrapped(condition.this), (), False)
+    if isinstance(condition, exp.In) and condition.args.get("query") is not None:
+        operand = condition.this
+        operands = tuple(operand.expressions) if isinstance(operand, exp.Tuple) else (operand,)
+        return SubqueryCondition(_unwrapped(condition.args["query"]), operands, False)
+    return None
+
+
+def _unwrapped(query: exp.Expr) -> exp.Expr:
+    while isinstance(query, (exp.Subquery, exp.Paren)) and not query.alias:
+        query = query.this
+    return query
+
+
+def joined(plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Context, number: int) -> N.Node:
+    """The plan restricted by a condition on a subquery."""
+    name = _fresh(number, scope)
+    right, columns, correlated = _right_side(condition, scope, context, name)
+    binder = context.binder(scope, "WHERE")
+    matches: list[Expression] = []
+    for operand, column in zip(condition.operands, columns, strict=True):
+        left, there = binder.beside(binder.bind(operand), column.type, operand), column
+        with context.script.blame(operand):
+            equal: Expression = Comparison("=", left, there)
+        # x NOT IN (…) is true only if x differs from every row for certain: NULL might be equal.
+        matches.append(Or(Or(equal, IsNull(left)), IsNull(there)) if condition.negated else equal)
+    theta = conjunction([*matches, *correlated])
+    if any(isinstance(part, OuterColumn) for part in theta.walk()):
+        raise context.script.error(
+            "a subquery can speak of the query just around it, not of one further out", condition.query
+        )
+    refuse_non_retroactive(plan, right, condition.query, context)
+    made = N.AntiJoin if condition.negated else N.SemiJoin
+    with context.script.blame(condition.query):
+        return made(plan, right, theta)
+
+
+def _fresh(number: int, scope: Scope) -> str:
+    name = f"_q{number}"
+    taken = {(n or "").casefold() for n, _ in scope.relations}
+    return name if name not in taken else _fresh(number + 1, scope)
+
+
+def _right_side(
+    condition: SubqueryCondition, scope: Scope, context: Context, name: str
+) -> tuple[N.Node, list[Column], list[Expression]]:
+    """The subquery as a relation, its columns to compare with, and the conditions that were correlated."""
+    inner = context.inside(scope)
+    plain = _plain_select(condition.query, inner)
+    if plain is None:
+        try:
+            query = context.bind_query(condition.query, context.inside(None))
+        except EverviewError:
+            if (outward := _outward(condition.query, scope)) is not None:
+                raise context.script.error(
+                    "only a plain SELECT … FROM … WHERE … can speak of the query around it", outward
+                ) from None
+            raise
+        _require_count(condition, len(query.schema), context)
+        right = N.Alias(query, name)
+        return right, [Column.to(f) for f in right.schema][: len(condition.operands)], []
+    below, outputs, correlated = plain
+    if condition.operands:
+        _require_count(condition, len(outputs), context)
+    else:
+        outputs = []
+    needed = list(dict.fromkeys([*outputs, *_inner_columns(correlated)]))
+    if not needed:  # EXISTS (SELECT … without any correlation): one column is enough
+        needed = [Column.to(below.schema.fields[0])] if len(below.schema) else []
+    names = _distinct_names(needed)
+    projected = N.Project(below, tuple(zip(names, needed, strict=True)))
+    right = N.Alias(projected, name)
+    there = {e: Column(n, e.type, name) for n, e in zip(names, needed, strict=True)}
+    moved = [_moved(c, there) for c in correlated]
+    return right, [there[o] for o in outputs], moved
+
+
+def _require_count(condition: SubqueryCondition, found: int, context: Context) -> None:
+    wanted = len(condition.operands)
+    if wanted and found != wanted:
+        raise context.script.error(
+            f"IN compares {counted(wanted, 'value')} with a subquery of {counted(found, 'column')}",
+            condition.query,
+        )
+
+
+def _outward(query: exp.Expr, scope: Scope) -> exp.Column | None:
+    """A column of a subquery that names a relation of the query around it."""
+    own = {table.alias_or_name.casefold() for table in query.find_all(exp.Table, exp.Subquery)}
+    around = {(name or "").casefold() for name, _ in scope.relations} - own - {""}
+    return next((c for c in query.find_all(exp.Column) if c.table.casefold() in around), None)
+
+
+def _plain_select(
+    query: exp.Expr, context: Context
+) -> tuple[N.Node, list[Expression], list[Expression]] | None:
+    """A SELECT without grouping or set operations: its FROM and WHERE, its columns, its correlations.
+
+    None for any other query, which then cannot be correlated.
+    """
+    if not isinstance(query, exp.Select) or any(
+        query.args.get(part) for part in ("group", "having", "distinct", "limit", "offset", "order", "with_")
+    ):
+        return None
+    conditions = split_conditions(query.args["where"].this if query.args.get("where") else None)
+    plan, scope, rest = bind_from(query, context, conditions)
+    binder = context.binder(scope, "WHERE")
+    correlated: list[Expression] = []
+    own: list[Expression] = []
+    nested = []
+    for condition in rest:
+        below = as_subquery(condition)
+        if below is not None:
+            nested.append(below)
+            continue
+        bound = binder.condition(condition, "WHERE")
+        outward = any(isinstance(p, OuterColumn) for p in bound.walk())
+        (correlated if outward else own).append(bound)
+    for number, below in enumerate(nested, 1):
+        plan = joined(plan, below, scope, context, number)
+    if own:
+        plan = N.Filter(plan, conjunction(own))
+    outputs = _outputs(query, scope, context)
+    return None if outputs is None else (plan, outputs, correlated)
+
+
+def _outputs(query: exp.Select, scope: Scope, context: Context) -> list[Expression] | None:
+    """The SELECT list; None where it aggregates."""
+    outputs: list[Expression] = []
+    for item in query.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            outputs += [
+                e for _, e in scope.star(item.table or None if isinstance(item, exp.Column) else None)
+            ]
+            continue
+        outputs.append(context.binder(scope).bind(item.unalias()))
+    if aggregates_in(outputs):
+        return None
+    if any(isinstance(p, OuterColumn) for o in outputs for p in o.walk()):
+        raise context.script.error(
+            "the SELECT list of a subquery cannot use columns of the query around it", query,
+            next_step="move the condition into its WHERE",
+        )  # fmt: skip
+    return outputs
+
+
+def _inner_columns(correlated: list[Expression]) -> list[Expression]:
+    found: dict[Expression, None] = {}
+    for condition in correlated:
+        _collect(condition, found)
+    return list(found)
+
+
+def _collect(e: Expression, found: dict[Expression, None]) -> None:
+    if isinstance(e, OuterColumn):
+        return
+    if isinstance(e, Column):
+        found[e] = None
+    for child in e.children:
+        _collect(child, found)
+
+
+def _moved(condition: Expression, there: dict[Expression, Column]) -> Expression:
+    """A correlated condition over the join's two sides: outer columns as they are, inner ones renamed."""
+    moved: dict[Expression, Expression] = dict(there)
+    moved |= {p: p.column for p in condition.walk() if isinstance(p, OuterColumn)}
+    return substitute(condition, moved)
+
+
+def _distinct_names(expressions: list[Expression]) -> list[str]:
+    names: list[str] = []
+    for position, e in enumerate(expressions, 1):
+        name = e.name if isinstance(e, Column) else f"c{position}"
+        names.append(name if name.casefold() not in {n.casefold() for n in names} else f"{name}_{position}")
+    return names

@@ -1,0 +1,163 @@
+"""A plan as SQL text that binds to an equal plan again.
+
+A plan is written from the top: the select list, what is grouped, what is filtered, then the FROM
+clause, a relation at a time. What SQL has no words for (coalesce, split, max-union) is refused.
+"""
+
+from __future__ import annotations
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import TRUE, Call, Cast, Column, Expression, substitute
+from everview.algebra.schema import Schema
+from everview.algebra.text import Written, aggregate_sql, expression_sql, literal_sql, name_sql
+from everview.algebra.time import Grid, interval_sql, timestamp_sql
+from everview.algebra.types import BOOLEAN
+from everview.errors import PlanError
+
+_SET_WORDS: tuple[tuple[type[N.Node], str], ...] = (
+    (N.Union, "UNION ALL"),
+    (N.Difference, "EXCEPT ALL"),
+    (N.Intersection, "INTERSECT ALL"),
+)
+
+
+def unparse(plan: N.Node) -> str:
+    """The plan as one query.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import INT, TIMESTAMP
+    >>> s = N.Stream("s", Schema.of(("v", INT), ("ts", TIMESTAMP), timeline="ts"))
+    >>> unparse(N.Distinct(N.Project(s, (("v", s.column("v")),))))
+    'SELECT DISTINCT s.v AS v FROM s'
+    """
+    match plan:
+        case N.IStream() | N.DStream():
+            return f"{type(plan).__name__.upper()}({unparse(plan.input)})"
+        case N.RStream():
+            return f"RSTREAM({unparse(plan.input)}) {_sync_every(plan.grid)}"
+        case N.Distinct(N.Union() as union):
+            return f"({unparse(union.left)}) UNION ({unparse(union.right)})"
+        case N.Distinct():
+            inner = unparse(plan.input)
+            if not inner.startswith("SELECT ") or isinstance(plan.input, N.Distinct):
+                inner = f"SELECT * FROM ({inner})"
+            return "SELECT DISTINCT" + inner.removeprefix("SELECT")
+        case N.StrictDifference(N.Distinct() as left):
+            return f"({unparse(left.input)}) EXCEPT ({unparse(plan.right)})"
+        case N.Intersection(N.Distinct() as left, N.Distinct() as right):
+            return f"({unparse(left.input)}) INTERSECT ({unparse(right.input)})"
+    for kind, words in _SET_WORDS:
+        if isinstance(plan, kind):
+            return f" {words} ".join(f"({unparse(side)})" for side in plan.inputs)
+    return _select(plan)
+
+
+def _select(plan: N.Node) -> str:
+    columns = None
+    if isinstance(plan, N.Project):
+        columns, plan = plan.columns, plan.input
+    having = None
+    if isinstance(plan, N.Filter) and isinstance(plan.input, N.Aggregate):
+        having, plan = plan.condition, plan.input
+    if isinstance(plan, N.Aggregate):
+        return _grouped(plan, columns, having)
+    items = "*" if columns is None else ", ".join(f"{expression_sql(e)} AS {name_sql(n)}" for n, e in columns)
+    return f"SELECT {items}{_body(plan)}"
+
+
+def _grouped(
+    plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None
+) -> str:
+    """SELECT … GROUP BY … HAVING …: the Aggregate's columns are written out as what they are."""
+    plain = (Column, Call, Cast)
+    written = {
+        Column(n, e.type): expression_sql(e) if isinstance(e, plain) else f"({expression_sql(e)})"
+        for n, e in plan.keys
+    }
+    written |= {Column(n, c.type): aggregate_sql(c) for n, c in plan.calls}
+    if columns is None:
+        columns = tuple((f.name, Column.to(f)) for f in plan.schema)
+    items = ", ".join(f"{_with(e, written)} AS {name_sql(n)}" for n, e in columns)
+    text = f"SELECT {items}{_body(plan.input)}"
+    if plan.keys:
+        text += " GROUP BY " + ", ".join(written[Column(n, e.type)] for n, e in plan.keys)
+    return text if having is None else f"{text} HAVING {_with(having, written)}"
+
+
+def _with(expression: Expression, written: dict[Column, str]) -> str:
+    """The expression with the Aggregate's columns written as what they are."""
+    return expression_sql(substitute(expression, {c: Written(text, c.type) for c, text in written.items()}))
+
+
+def _body(plan: N.Node) -> str:
+    """FROM and WHERE."""
+    where = ""
+    if isinstance(plan, N.Filter):
+        where, plan = f" WHERE {expression_sql(plan.condition)}", plan.input
+    if plan == N.Values(Schema(()), ((),)):
+        return where
+    return f" FROM {_from(plan)}{where}"
+
+
+def _from(plan: N.Node) -> str:
+    """A relation, or joins from left to right."""
+    match plan:
+        case N.Join() if plan.condition == TRUE:
+            return f"{_from(plan.left)} CROSS JOIN {_relation(plan.right)}"
+        case N.Join():
+            return f"{_from(plan.left)} JOIN {_relation(plan.right)} ON {expression_sql(plan.condition)}"
+        case N.OuterJoin():
+            return f"{_from(plan.left)} {plan.kind} JOIN {_relation(plan.right)} ON {_on(plan.condition)}"
+        case N.SemiJoin():
+            return f"{_from(plan.left)} LEFT SEMI JOIN {_relation(plan.right)} ON {_on(plan.condition)}"
+        case N.AntiJoin():
+            return f"{_from(plan.left)} LEFT ANTI JOIN {_relation(plan.right)} ON {_on(plan.condition)}"
+        case N.TableJoin():
+            return _table_join(plan)
+    return _relation(plan)
+
+
+def _on(condition: Expression) -> str:
+    return literal_sql(True, BOOLEAN) if condition == TRUE else expression_sql(condition)
+
+
+def _table_join(plan: N.TableJoin) -> str:
+    table = N.base_of(plan.right)
+    as_of = ""
+    if not plan.retroactive and isinstance(table, N.Table) and plan.left.schema.timeline is not None:
+        as_of = f" FOR SYSTEM_TIME AS OF {expression_sql(Column.to(plan.left.schema.timeline))}"
+    name = f"{name_sql(table.name)}{as_of}" if isinstance(table, N.Table) else ""
+    alias = f" AS {name_sql(plan.right.name)}" if isinstance(plan.right, N.Alias) else ""
+    kind = "LEFT JOIN" if plan.outer else "JOIN"
+    return f"{_from(plan.left)} {kind} {name}{alias} ON {_on(plan.condition)}"
+
+
+def _relation(plan: N.Node) -> str:
+    """One relation of FROM: its name or a subquery, its windows, its synchronization, its alias."""
+    match plan:
+        case N.Alias():
+            return f"{_relation(plan.input)} AS {name_sql(plan.name)}"
+        case N.Stream() | N.Table() | N.View():
+            return name_sql(plan.name)
+        case N.Window():
+            return f"{_relation(plan.input)} [{_window(plan)}]"
+        case N.Synchronize():
+            return f"{_relation(plan.input)} {_sync_every(plan.grid)}"
+        case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
+            return f"{_relation(plan.input)} SYNC ON {name_sql(points.name)}"
+        case N.Coalesce() | N.Split() | N.MaxUnion() | N.GroupMember() | N.Tagged():
+            raise PlanError(f"SQL has no words for {type(plan).__name__}")
+    return f"({unparse(plan)})"
+
+
+def _window(plan: N.Window) -> str:
+    window = plan.window
+    keys = getattr(window, "partition_by", ())
+    if not keys:
+        return str(window)
+    return f"PARTITION BY {', '.join(map(name_sql, keys))} ROWS {window.count}"  # type: ignore[union-attr]
+
+
+def _sync_every(grid: Grid) -> str:
+    origin = f" ORIGIN {timestamp_sql(grid.origin)}" if grid.origin % grid.step else ""
+    return f"SYNC EVERY {interval_sql(grid.step)}{origin}"

@@ -1,0 +1,1 @@
+"""How results change and when they are final: update patterns, stream bounds, the blocking check."""

@@ -1,0 +1,41 @@
+"""What all tests share: the flag that rewrites golden files, and how hard hypothesis searches."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# fast: the same cases every time, so that a red test is red for everybody. slow: `make fuzz`.
+settings.register_profile("fast", deadline=None, derandomize=True)
+settings.register_profile("slow", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile("fast")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--regenerate", action="store_true", help="write golden files anew; review the diff")
+
+
+@pytest.fixture(scope="session")
+def regenerate(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written instead of compared."""
+    return bool(request.config.getoption("--regenerate"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One small local Spark session for all tests that need one, with the settings of Everview's own."""
+    from pyspark.sql import SparkSession
+
+    from everview.runtime.session import SETTINGS
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need what these tests run on
+    builder = SparkSession.builder.master("local[2]").appName("everview-tests")
+    for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

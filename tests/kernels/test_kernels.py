@@ -1,0 +1,279 @@
+"""Every kernel equals the reference: random rows, random slices, random order (DESIGN section 8)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from everview.algebra import nodes as N
+from everview.algebra.aggregates import AggregateCall
+from everview.algebra.changes import Record
+from everview.algebra.expressions import TRUE, Column, Comparison, Literal
+from everview.algebra.schema import Schema
+from everview.algebra.time import Grid
+from everview.algebra.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from everview.algebra.windows import Rows
+from everview.kernels.accumulate import Aggregate
+from everview.kernels.frame import FROM, Frame, Result, Slice
+from everview.kernels.join import join
+from everview.kernels.ordered import latest_per_key, latest_rows
+from everview.kernels.points import changing, insertions, relation_at_points, synchronize_on, waiting
+from everview.kernels.profile import distinct, distinct_unsigned, profile
+from everview.kernels.sweep import Sweep, compact_state, empty_state, sweep
+from everview.kernels.tables import join_version
+from tests.kernels.harness import Input, check
+
+
+def each_seed(variants: int) -> pytest.MarkDecorator:
+    """100 cases a kernel in the fast lane, 2,000 in the slow one, shared out among a test's variants."""
+    fast, slow = 100 // variants + 1, 2000 // variants + 1
+    lanes = [
+        pytest.param(range(fast), id="fast"),
+        pytest.param(range(fast, fast + slow), id="slow", marks=pytest.mark.slow),
+    ]
+    return pytest.mark.parametrize("seeds", lanes)
+
+
+def pair(rng: random.Random) -> Record:
+    return rng.choice([None, 0, 1]), rng.choice([None, 0, 1, 2])
+
+
+LEFT, RIGHT = {"k": pl.Int64, "v": pl.Int64}, {"j": pl.Int64, "w": pl.Int64}
+S = N.Stream("s", Schema.of(("k", BIGINT), ("v", BIGINT)))
+R = N.Stream("r", Schema.of(("j", BIGINT), ("w", BIGINT)))
+
+
+def two_sides(new: Sequence[Frame]) -> dict[str, Frame]:
+    return {"left": new[0].clear(), "right": new[1].clear()}
+
+
+@each_seed(4)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("nulls_equal", [False, True])
+def test_equi_join(seeds: range, signed: bool, nulls_equal: bool) -> None:
+    plan = N.Join(S, R, Comparison("<=>" if nulls_equal else "=", S.column("k"), R.column("j")))
+    inputs = {"s": Input(LEFT, pair, signed), "r": Input(RIGHT, pair, signed)}
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return join((new[0], new[1]), state, ["k"], ["j"], nulls_equal)
+
+    for seed in seeds:
+        check(seed, inputs, step, two_sides, plan)
+
+
+@each_seed(2)
+@pytest.mark.parametrize("signed", [False, True])
+def test_join_without_keys(seeds: range, signed: bool) -> None:
+    inputs = {"s": Input(LEFT, pair, signed), "r": Input(RIGHT, pair, signed)}
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return join((new[0], new[1]), state, [], [])
+
+    for seed in seeds:
+        check(seed, inputs, step, two_sides, N.Join(S, R))
+
+
+PROFILES = {"difference": N.Difference, "intersection": N.Intersection, "max_union": N.MaxUnion}
+
+
+@each_seed(6)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("function", PROFILES)
+def test_profile(seeds: range, signed: bool, function: str) -> None:
+    r = N.Stream("r", S.columns)
+    plan = PROFILES[function](S, r)
+    inputs = {"s": Input(LEFT, pair, signed), "r": Input(LEFT, pair, signed)}
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return profile((new[0], new[1]), state, function)
+
+    for seed in seeds:
+        check(seed, inputs, step, two_sides, plan)
+
+
+@each_seed(2)
+@pytest.mark.parametrize("signed", [False, True])
+def test_distinct(seeds: range, signed: bool) -> None:
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return distinct(new[0], state)
+
+    for seed in seeds:
+        check(
+            seed, {"s": Input(LEFT, pair, signed)}, step, lambda new: {"rows": new[0].clear()}, N.Distinct(S)
+        )
+
+
+@each_seed(1)
+def test_distinct_unsigned(seeds: range) -> None:
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return distinct_unsigned(new[0], state)
+
+    for seed in seeds:
+        check(seed, {"s": Input(LEFT, pair)}, step, lambda new: {"covered": new[0].clear()}, N.Distinct(S))
+
+
+WIDE = {"k": pl.Int64, "i": pl.Int64, "x": pl.Float64, "t": pl.String}
+FLOATS = [None, 0.1, 0.2, 1e16, -1e16, 3.5, float("inf"), float("nan"), 1e-300]
+
+
+def wide(rng: random.Random) -> Record:
+    floats = FLOATS if rng.random() < 0.3 else FLOATS[:6]
+    return (
+        rng.choice([None, 0, 1]),
+        rng.choice([None, -5, 2, 2**62]),
+        rng.choice(floats),
+        rng.choice([None, "a", "b", "c"]),
+    )
+
+
+W = N.Stream("w", Schema.of(("k", BIGINT), ("i", BIGINT), ("x", DOUBLE), ("t", STRING)))
+CALLS = (
+    Aggregate("count", None, "n"),
+    Aggregate("count", "x", "nx"),
+    Aggregate("sum", "i", "si"),
+    Aggregate("avg", "i", "ai"),
+    Aggregate("sum", "x", "sx"),
+    Aggregate("avg", "x", "ax"),
+    Aggregate("stddev", "x", "dx"),
+    Aggregate("stddev", "i", "di"),
+    Aggregate("min", "x", "lx"),
+    Aggregate("max", "x", "gx"),
+    Aggregate("min", "t", "lt"),
+    Aggregate("max", "i", "gi"),
+    Aggregate("count", "t", "dt", distinct=True),
+    Aggregate("sum", "i", "dsi", distinct=True),
+    Aggregate("avg", "x", "dax", distinct=True),
+)
+
+
+@each_seed(4)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_sweep(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
+    def column(name: str | None) -> Column | None:
+        return None if name is None else W.column(name)
+
+    calls = tuple((a.output, AggregateCall(a.function, column(a.argument), a.distinct)) for a in CALLS)
+    plan = N.Aggregate(W, tuple((k, W.column(k)) for k in keys), calls)
+    swept = Sweep(keys, CALLS, signed)
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
+        return sweep(swept, new[0], state, slice_)
+
+    for seed in seeds:
+        check(
+            seed, {"w": Input(WIDE, wide, signed)}, step, lambda new: empty_state(swept, new[0]), plan,
+            compact=lambda name, rows, bound: compact_state(swept, name, rows, bound),
+        )  # fmt: skip
+
+
+TIMED = {"k": pl.Int64, "v": pl.Int64, "ts": pl.Int64}
+TS = N.Stream("s", Schema.of(("k", BIGINT), ("v", BIGINT), ("ts", TIMESTAMP), timeline="ts"))
+
+
+def arrivals_check(seed: int, step, empty, plan: N.Node, columns=TIMED, record=pair) -> None:  # type: ignore[no-untyped-def]
+    check(seed, {"s": Input(columns, record, arrivals=True)}, step, empty, plan)
+
+
+@each_seed(6)
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("partition", [(), ("k",)])
+def test_rows_window(seeds: range, count: int, partition: tuple[str, ...]) -> None:
+    plan = N.Window(TS, Rows(count, partition))
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return latest_rows(new[0], state, count, partition, ["ts", "k", "v"])
+
+    for seed in seeds:
+        arrivals_check(seed, step, lambda new: {"open": new[0].clear()}, plan)
+
+
+@each_seed(1)
+def test_tagged(seeds: range) -> None:
+    plan = N.Tagged(TS, ("k",), Comparison("=", TS.column("v"), Literal(0, BIGINT)))
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        marked = (
+            new[0]
+            .with_columns((pl.col("v") == 0).alias("gone"))
+            .select("k", "v", "ts", "gone", *new[0].columns[3:])
+        )
+        result = latest_per_key(marked, state, ["k"], ["ts", "k", "v"], "gone")
+        return Result(result.output.drop("gone"), result.added)
+
+    def empty(new: Sequence[Frame]) -> dict[str, Frame]:
+        return {"open": step(new, {"open": new[0].with_columns(gone=pl.lit(False)).select(
+            "k", "v", "ts", "gone", *new[0].columns[3:])}, Slice(0, 0)).added["open"]}  # fmt: skip
+
+    for seed in seeds:
+        arrivals_check(seed, step, empty, plan)
+
+
+@each_seed(4)
+@pytest.mark.parametrize("kind", [N.IStream, N.DStream])
+@pytest.mark.parametrize("signed", [False, True])
+def test_insertions_and_deletions(
+    seeds: range, kind: type[N.IStream] | type[N.DStream], signed: bool
+) -> None:
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
+        return insertions(new[0], state, slice_, deletions=kind is N.DStream)
+
+    for seed in seeds:
+        check(
+            seed, {"s": Input(LEFT, pair, signed)}, step, lambda new: {"coming": changing(new[0])}, kind(S),
+            compact=lambda name, rows, bound: rows,
+        )  # fmt: skip
+
+
+@each_seed(2)
+@pytest.mark.parametrize("signed", [False, True])
+def test_relation_at_points(seeds: range, signed: bool) -> None:
+    grid = Grid(4, 1)
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
+        return relation_at_points(new[0], state, slice_, grid.step, grid.origin)
+
+    for seed in seeds:
+        check(
+            seed,
+            {"s": Input(LEFT, pair, signed)},
+            step,
+            lambda new: {"rows": new[0].clear()},
+            N.RStream(S, grid),
+        )
+
+
+@each_seed(2)
+@pytest.mark.parametrize("signed", [False, True])
+def test_synchronize_on(seeds: range, signed: bool) -> None:
+    p = N.Stream("p", Schema.of(("at", TIMESTAMP), timeline="at"))
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
+        points = new[1].select(pl.col(FROM).alias("point")).unique()
+        return synchronize_on(new[0], points, state, slice_)
+
+    inputs = {"s": Input(LEFT, pair, signed), "p": Input({"at": pl.Int64}, lambda rng: (), arrivals=True)}
+    for seed in seeds:
+        check(seed, inputs, step, lambda new: {"waiting": waiting(new[0])}, N.SynchronizeOn(S, p),
+              compact=lambda name, rows, bound: rows)  # fmt: skip
+
+
+@each_seed(2)
+@pytest.mark.parametrize("keyed", [True, False])
+def test_join_with_a_version(seeds: range, keyed: bool) -> None:
+    table = N.Table("t", Schema.of(("id", BIGINT), ("w", BIGINT)), retroactive=False)
+    condition = Comparison("=", TS.column("k"), table.column("id")) if keyed else TRUE
+    plan = N.TableJoin(TS, table, condition, retroactive=False)
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
+        return join_version(new[0], new[1], state, "ts", ["k"] if keyed else [], ["id"] if keyed else [])
+
+    inputs = {
+        "s": Input(TIMED, pair, arrivals=True),
+        "t": Input({"id": pl.Int64, "w": pl.Int64}, pair, signed=True, on_time=True),
+    }
+    for seed in seeds:
+        check(seed, inputs, step, lambda new: {"versions": new[1].clear()}, plan)

@@ -1,0 +1,256 @@
+"""The queries that the witness is asked about, by topic; each must bind, and mean what DuckDB says."""
+
+from __future__ import annotations
+
+from tests.sql.oracle import Case, at, versions
+
+US = "MICROSECONDS"
+S5, R5 = f"s [RANGE 5 {US}]", f"r [RANGE 5 {US}]"
+S9, R9 = f"s [RANGE 9 {US}]", f"r [RANGE 9 {US}]"
+M9 = f"m [RANGE 9 {US}]"
+AS_OF = "n.since <= s.ts AND s.ts < n.till"
+
+FILTERS = [
+    f"SELECT k, v, ts FROM {S5} WHERE v > 0",
+    f"SELECT k FROM {S5} WHERE NOT (v > 0)",
+    f"SELECT k, v FROM {S5} WHERE v > 0 OR k = 1",
+    f"SELECT k, v FROM {S5} WHERE (v > 0) IS NULL",
+    f"SELECT k, v FROM {S5} WHERE v > 0 AND k > 0 OR NOT (k = 2 AND v = 0)",
+    f"SELECT k, v FROM {S5} WHERE v IS NOT NULL AND v NOT BETWEEN k AND 1",
+    f"SELECT k, v FROM {S5} WHERE k IN (0, 2) AND v NOT IN (0, 1)",
+    f"SELECT k, v FROM {S5} WHERE k IN (v, 2)",
+    f"SELECT k, v FROM {S5} WHERE k NOT IN (1, NULL)",
+    f"SELECT k, v FROM {S5} WHERE k <=> v",
+    f"SELECT k, v FROM {S5} WHERE k IS DISTINCT FROM v",
+    f"SELECT k, v FROM {S5} WHERE (k = v) IS TRUE OR (k < v) IS NOT FALSE",
+    f"SELECT k, v FROM {S5} WHERE NULL",
+    f"SELECT k, ts FROM s WHERE ts >= {at(3)} AND ts - INTERVAL '4' MICROSECOND < {at(6)}",
+    f"SELECT name, ok FROM {M9} WHERE ok",
+    f"SELECT name, ok FROM {M9} WHERE NOT ok OR x > 1.5",
+    f"SELECT name FROM {M9} WHERE name LIKE 'a%' OR name = ''",
+]
+
+EXPRESSIONS: list[str | Case] = [
+    f"SELECT k + v AS a, k - v AS b, k * v AS c, -k AS d, k % 2 AS e, k / 2 AS f FROM {S5}",
+    f"SELECT k / v AS a, k % v AS b, 1 / (v - v) AS c FROM {S5}",
+    Case(
+        f"SELECT v DIV 2 AS a, (v - 5) DIV 2 AS b FROM {S5}", f"SELECT v // 2, trunc((v - 5) / 2) FROM {S5}"
+    ),
+    f"SELECT k & 1 AS a, k | v AS b FROM {S5}",
+    f"SELECT 2 + 3 * v AS a, (2 + 3) * v AS b, 7 - v - 1 AS c, 8 / 2 / 2 AS d, - - v AS e FROM {S5}",
+    f"SELECT CASE WHEN v > 1 THEN 'big' WHEN v = 1 THEN 'one' END AS size, k FROM {S5}",
+    f"SELECT CASE k WHEN 0 THEN 10 WHEN v THEN 20 ELSE v END AS c FROM {S5}",
+    f"SELECT CASE WHEN k > 1 THEN 1 ELSE 2.5 END AS c, COALESCE(k, v, -1) AS d, NULLIF(k, v) AS e FROM {S5}",
+    f"SELECT CAST(k AS DOUBLE) / 3 AS a, CAST(v AS STRING) AS b, CAST(k AS BOOLEAN) AS c FROM {S5}",
+    f"SELECT CAST(d AS INT) AS a, CAST('7' AS INT) AS b FROM {M9} WHERE d = 2",
+    Case(f"SELECT CAST(name AS INT) AS a FROM {M9}", f"SELECT TRY_CAST(name AS INT) AS a FROM {M9}"),
+    f"SELECT ts + INTERVAL '3' MICROSECOND AS a, ts - {at(2)} AS b, ts > {at(4)} AS c FROM {S5}",
+    f"SELECT GREATEST(k, v) AS a, LEAST(k, v, 1) AS b, ABS(k - 2) AS c FROM {S5}",
+    f"SELECT upper(name) AS a, name || '!' AS b, length(name) AS c, substring(name, 1, 2) AS d FROM {M9}",
+    f"SELECT d + 1 AS a, d * d AS b, d - 0.5 AS c, x * 2 AS e, d > x AS f FROM {M9}",
+    f"SELECT *, k IS NULL AS missing FROM {S5}",
+    "SELECT 1 AS one, 'x' AS word, NULL IS NULL AS yes",
+]
+
+WINDOWS = [
+    "SELECT * FROM s",
+    "SELECT * FROM s [UNBOUNDED]",
+    "SELECT * FROM s [NOW]",
+    "SELECT * FROM s [RANGE 1 MICROSECOND]",
+    f"SELECT * FROM s [RANGE 6 {US} SLIDE 4 {US}]",
+    f"SELECT * FROM s [RANGE 3 {US} SLIDE 5 {US}]",
+    f"SELECT * FROM s [RANGE 4 {US} SLIDE 3 {US} LAG 2 {US} ORIGIN {at(1)}]",
+    f"SELECT * FROM s [RANGE 5 {US} LAG 3 {US}]",
+    f"SELECT * FROM s [TUMBLE 4 {US}]",
+    f"SELECT * FROM s [TUMBLE 5 {US} ORIGIN {at(2)}]",
+    f"SELECT * FROM s [FIXED 6 {US}]",
+    f"SELECT * FROM s [FIXED 5 {US} ORIGIN {at(3)}]",
+    f"SELECT * FROM s [SINCE {at(5)}]",
+    f"SELECT * FROM s [UNTIL {at(7)}]",
+    f"SELECT * FROM s [BETWEEN {at(3)} AND {at(8)}]",
+    "SELECT * FROM s [ROWS 1]",
+    "SELECT * FROM s [ROWS 3]",
+    "SELECT * FROM s [PARTITION BY k ROWS 1]",
+    "SELECT * FROM s [PARTITION BY k, v ROWS 2]",
+    "SELECT * FROM m [ROWS 2]",
+    "SELECT name, seq FROM m [PARTITION BY ok ROWS 2]",
+    f"SELECT * FROM s [RANGE 8 {US}] [ROWS 2]",
+    f"SELECT COUNT(*) AS n, SUM(v) AS total FROM s [TUMBLE 5 {US}]",
+    "SELECT k, COUNT(*) AS n FROM s [ROWS 4] GROUP BY k",
+    "SELECT * FROM s WHERE NOW - INTERVAL '5' MICROSECOND < s.ts AND s.ts <= NOW",
+    "SELECT * FROM s WHERE ts > NOW - INTERVAL '4' MICROSECOND AND v > 0",
+    "SELECT * FROM s WHERE ts >= NOW - INTERVAL '4' MICROSECOND AND ts <= NOW - INTERVAL '2' MICROSECOND",
+    "SELECT * FROM s WHERE ts BETWEEN NOW - INTERVAL '6' MICROSECOND AND NOW",
+    "SELECT s.k, r.v FROM s JOIN r ON s.k = r.k WHERE s.ts > NOW - INTERVAL '5' MICROSECOND"
+    " AND NOW - INTERVAL '3' MICROSECOND < r.ts",
+]
+
+JOINS = [
+    f"SELECT s.k, s.v, r.v AS w FROM {S5} JOIN {R9} ON s.k = r.k",
+    f"SELECT a.v, b.v AS w FROM {S5} AS a JOIN {S9} AS b ON a.k = b.k AND a.v < b.v",
+    f"SELECT s.k, r.k AS j FROM {S5} JOIN {R5} ON s.k <=> r.k",
+    f"SELECT s.ts, r.ts AS u FROM {S9} JOIN {R9} ON r.ts BETWEEN s.ts AND s.ts + INTERVAL '3' MICROSECOND",
+    f"SELECT s.k, r.k AS j FROM {S9} JOIN {R9} ON s.ts < r.ts AND (s.k = r.k OR s.v IS NULL)",
+    f"SELECT s.k, r.k AS j FROM {S5}, {R5} WHERE s.v = r.v",
+    f"SELECT s.k, r.v FROM {S5} CROSS JOIN {R5}",
+    f"SELECT k, s.v, r.v AS w FROM {S5} JOIN {R5} USING (k)",
+    f"SELECT * FROM (SELECT k, v FROM {S5}) AS a JOIN (SELECT k, ts FROM {R5}) AS b USING (k)",
+    f"SELECT s.k, s.v, r.v AS w FROM {S5} LEFT JOIN {R5} ON s.k = r.k",
+    f"SELECT s.k, s.v, r.v AS w FROM {S5} LEFT JOIN {R5} ON s.k = r.k AND s.v > 0 AND r.v > 0",
+    f"SELECT s.k, r.k AS j FROM {S5} LEFT JOIN {R5} ON s.k = r.k WHERE r.k IS NULL",
+    f"SELECT s.k, r.k AS j, r.v FROM {S5} RIGHT JOIN {R9} ON s.k = r.k",
+    f"SELECT s.k, r.k AS j, s.v, r.v AS w FROM {S5} FULL JOIN {R9} ON s.k = r.k AND s.v <> r.v",
+    f"SELECT k, s.v, r.v AS w FROM {S5} LEFT JOIN {R5} USING (k)",
+    f"SELECT k, s.v, r.v AS w FROM {S5} RIGHT JOIN {R5} USING (k)",
+    f"SELECT k, s.v, r.v AS w FROM {S5} FULL JOIN {R5} USING (k)",
+    f"SELECT k, v, ts FROM {S5} LEFT SEMI JOIN {R9} ON s.k = r.k",
+    f"SELECT k, v FROM {S5} LEFT ANTI JOIN {R9} ON s.k = r.k AND s.v < r.v",
+    f"SELECT s.k, r.v, x.v AS w FROM {S5} JOIN {R5} ON s.k = r.k LEFT JOIN {S9} AS x ON x.v = r.v",
+    "SELECT s.v, r.v AS w FROM s [ROWS 2] JOIN r [PARTITION BY k ROWS 1] ON s.k = r.k",
+    f"SELECT s.k, r.v FROM s [TUMBLE 6 {US}] JOIN r [FIXED 4 {US}] ON s.k = r.k",
+    f"SELECT s.k, t.name FROM {S9} JOIN t ON s.k = t.id",
+    f"SELECT t.id, t.name, s.v FROM t JOIN {S9} ON s.k = t.id",
+    f"SELECT s.k, t.name FROM {S9} LEFT JOIN t ON s.k = t.id AND t.name = 'x'",
+    f"SELECT t.id, s.v FROM {S9} RIGHT JOIN t ON s.k = t.id",
+    "SELECT a.id, b.name FROM t AS a JOIN t AS b ON a.id < b.id",
+    f"SELECT s.k FROM {S9} LEFT ANTI JOIN t ON s.k = t.id",
+    f"SELECT k, w FROM (SELECT k, v AS w FROM {S5}) AS a NATURAL JOIN (SELECT k, ts FROM {R9}) AS b",
+]  # fmt: skip
+
+SUBQUERIES = [
+    f"SELECT k, v FROM {S5} WHERE k IN (SELECT k FROM {R9})",
+    f"SELECT k, v FROM {S5} WHERE k NOT IN (SELECT k FROM {R9} WHERE k IS NOT NULL)",
+    f"SELECT k, v FROM {S5} WHERE k NOT IN (SELECT k FROM {R5})",
+    f"SELECT k, v FROM {S5} WHERE NOT (k IN (SELECT v FROM {R5})) AND v > 0",
+    f"SELECT k, v FROM {S5} WHERE v + 1 IN (SELECT k * 2 FROM {R9})",
+    f"SELECT k, v FROM {S5} WHERE (k, v) IN (SELECT k, v FROM {R9})",
+    f"SELECT k, v FROM {S5} WHERE k IN (SELECT r.v FROM {R9} WHERE r.k = s.k)",
+    f"SELECT k, v FROM {S5} WHERE k NOT IN (SELECT r.v FROM {R9} WHERE r.k = s.v)",
+    f"SELECT k, v FROM {S5} WHERE EXISTS (SELECT * FROM {R5})",
+    f"SELECT k, v FROM {S5} WHERE NOT EXISTS (SELECT 1 FROM {R5} WHERE r.v > 1)",
+    f"SELECT k, v FROM {S5} WHERE EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k AND r.v < s.v)",
+    f"SELECT k, v FROM {S5} WHERE NOT EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k AND r.ts > s.ts)",
+    f"SELECT k, v FROM {S5} WHERE v > 0 AND EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k OR s.k IS NULL)"
+    f" AND k NOT IN (SELECT v FROM {R5} WHERE v IS NOT NULL)",
+    f"SELECT k FROM {S5} WHERE k IN (SELECT MAX(k) FROM {R9})",
+    f"SELECT k FROM {S5} WHERE v IN (SELECT COUNT(*) FROM {R5} GROUP BY k)",
+    f"SELECT k FROM {S5} WHERE k IN (SELECT k FROM {R5} UNION SELECT v FROM {R5})",
+    f"SELECT k FROM {S5} WHERE EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k AND r.v IN (SELECT id FROM t))",
+    f"SELECT id FROM t WHERE id NOT IN (SELECT k FROM {S9})",
+    f"SELECT k, SUM(v) AS total FROM {S9} WHERE k IN (SELECT id FROM t) GROUP BY k",
+]
+
+SET_OPERATIONS = [
+    f"SELECT k, v FROM {S5} {words} SELECT k, v FROM {R9}"
+    for words in ("UNION ALL", "UNION", "EXCEPT ALL", "EXCEPT", "INTERSECT ALL", "INTERSECT")
+] + [
+    f"SELECT k FROM {S9} EXCEPT ALL SELECT k FROM {R5} UNION ALL SELECT v FROM {R5}",
+    f"SELECT k FROM {S9} UNION SELECT v FROM {R5} INTERSECT SELECT k FROM {R9}",
+    f"(SELECT k FROM {S9} UNION SELECT v FROM {R5}) INTERSECT ALL SELECT k FROM {R9}",
+    f"SELECT k, 1.5 AS x FROM {S5} UNION ALL SELECT v, k FROM {R5}",
+    f"SELECT k, NULL AS x FROM {S5} UNION SELECT v, k FROM {R5}",
+    f"SELECT id FROM t EXCEPT SELECT k FROM {S9}",
+    f"SELECT k FROM (SELECT k FROM {S5} UNION ALL SELECT k FROM {R5}) AS u WHERE k > 0",
+    f"SELECT DISTINCT k FROM {S9}",
+    f"SELECT DISTINCT k, v > 0 AS positive FROM {S9}",
+    f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT v FROM {S9}) AS d",
+]  # fmt: skip
+
+AGGREGATES = [
+    f"SELECT COUNT(*) AS n, COUNT(v) AS m, SUM(v) AS s, AVG(v) AS a, MIN(v) AS low, MAX(v) AS high FROM {S5}",
+    "SELECT COUNT(*) AS n, SUM(v) AS s, MAX(ts) AS last FROM s [NOW]",
+    f"SELECT STDDEV(v) AS sd, COUNT(DISTINCT v) AS kinds, SUM(DISTINCT v) AS once FROM {S9}",
+    f"SELECT k, COUNT(*) AS n, COUNT(v) AS m, SUM(v) AS s, AVG(v) AS a FROM {S9} GROUP BY k",
+    f"SELECT k, MIN(v) AS low, MAX(v) AS high, MAX(ts) AS last, STDDEV(v) AS sd FROM {S9} GROUP BY k",
+    f"SELECT k, COUNT(DISTINCT v) AS kinds FROM {S9} GROUP BY k",
+    f"SELECT k, COUNT(*) FILTER (WHERE v > 0) AS positive, SUM(v) FILTER (WHERE v > 1) AS large"
+    f" FROM {S9} GROUP BY k",
+    f"SELECT k, v, COUNT(*) AS n FROM {S9} GROUP BY k, v",
+    f"SELECT COUNT(*) AS n FROM {S9} GROUP BY k",
+    f"SELECT k FROM {S9} GROUP BY k",
+    f"SELECT k + 1 AS next, COUNT(*) AS n FROM {S9} GROUP BY k + 1",
+    f"SELECT v > 0 AS positive, SUM(k) AS total FROM {S9} GROUP BY 1",
+    f"SELECT k % 2 AS parity, COUNT(*) AS n FROM {S9} GROUP BY parity",
+    f"SELECT k, SUM(v) AS total FROM {S9} GROUP BY k HAVING COUNT(*) > 1",
+    f"SELECT k, SUM(v) AS total FROM {S9} GROUP BY k HAVING SUM(v) > 1 AND k IS NOT NULL",
+    f"SELECT k, SUM(v) AS total FROM {S9} GROUP BY k HAVING total > 1",
+    f"SELECT COUNT(*) AS n FROM {S5} HAVING COUNT(*) > 2",
+    f"SELECT SUM(v) + COUNT(*) * 2 AS a, MAX(v) - MIN(v) AS spread, SUM(k * v) / COUNT(*) AS b FROM {S9}",
+    f"SELECT k, CASE WHEN COUNT(*) > 1 THEN 'many' ELSE 'one' END AS size FROM {S9} GROUP BY k",
+    f"SELECT MAX(n) AS most, AVG(n) AS mean FROM (SELECT k, COUNT(*) AS n FROM {S9} GROUP BY k) AS g",
+    f"SELECT SUM(d) AS sum, AVG(d) AS mean, SUM(x) AS total, AVG(x) AS middle, MAX(name) AS last FROM {M9}",
+    f"SELECT ok, COUNT(*) AS n, MIN(d) AS least, STDDEV(x) AS sd FROM {M9} GROUP BY ok",
+    f"SELECT s.k, COUNT(*) AS n, SUM(r.v) AS total FROM {S5} JOIN {R9} ON s.k = r.k GROUP BY s.k",
+    f"SELECT s.k, COUNT(r.k) AS n FROM {S5} LEFT JOIN {R9} ON s.k = r.k GROUP BY s.k",
+    f"SELECT k, COUNT(*) AS n FROM {S9} WHERE v > 0 GROUP BY ALL",
+    "SELECT COUNT(*) AS n, MIN(name) AS first FROM t",
+    f"SELECT SUM(v) AS s FROM {S5} WHERE v > 99",
+]  # fmt: skip
+
+NESTED = [
+    f"SELECT a.k, a.n FROM (SELECT k, COUNT(*) AS n FROM {S9} GROUP BY k) AS a WHERE a.n > 1",
+    f"WITH a AS (SELECT k, v FROM {S5}), b AS (SELECT k, MAX(v) AS top FROM a GROUP BY k)"
+    " SELECT a.k, a.v, b.top FROM a JOIN b ON a.k = b.k",
+    f"WITH a (x, y) AS (SELECT k, v FROM {S5}) SELECT y FROM a WHERE x > 0",
+    f"WITH a AS (SELECT k FROM {S5}) SELECT k FROM a UNION ALL SELECT k FROM a",
+    f"SELECT d.x, d.y FROM (SELECT k, v FROM {S5}) AS d (x, y)",
+    "SELECT * FROM fresh",
+    f"SELECT k, v FROM fresh [RANGE 3 {US}] WHERE v > 0",
+    "SELECT k, v, ts FROM fresh [ROWS 2]",
+    f"SELECT * FROM pairs [TUMBLE 4 {US}]",
+    "SELECT k, n FROM per_k WHERE n > 1",
+    "SELECT * FROM summary",
+    "SELECT p.k, p.n, q.most FROM per_k AS p JOIN summary AS q ON p.n = q.most",
+    "SELECT k, COUNT(*) AS n, MAX(w) AS top FROM pairs GROUP BY k",
+    "SELECT n, COUNT(*) AS groups FROM per_k GROUP BY n",
+    "SELECT k, v FROM fresh EXCEPT SELECT k, v FROM pairs",
+    "SELECT * FROM lonely",
+    "SELECT f.k, p.total FROM fresh AS f LEFT JOIN per_k AS p ON f.k = p.k",
+    "SELECT k FROM per_k WHERE k NOT IN (SELECT k FROM lonely)",
+]  # fmt: skip
+
+TAGGED_AND_SYNCHRONIZED: list[str | Case] = [
+    "SELECT k, v FROM latest",
+    "SELECT k, v FROM rooms",
+    f"SELECT k, v FROM rooms [RANGE 6 {US}]",
+    "SELECT COUNT(*) AS n, AVG(v) AS mean FROM rooms",
+    "SELECT a.k, b.v FROM rooms AS a JOIN latest AS b ON a.k = b.v",
+    "SELECT k, v FROM rooms SYNC EVERY INTERVAL '4' MICROSECOND",
+    f"SELECT k, v FROM rooms SYNC EVERY INTERVAL '5' MICROSECOND ORIGIN {at(2)} AS q",
+    "SELECT k, v FROM rooms SYNC ON ticks",
+    f"SELECT k, SUM(v) AS total FROM {S9} SYNC EVERY INTERVAL '3' MICROSECOND GROUP BY k",
+    f"SELECT a.k, b.v FROM {S9} SYNC EVERY INTERVAL '3' MICROSECOND AS a"
+    " JOIN rooms SYNC EVERY INTERVAL '3' MICROSECOND AS b ON a.k = b.k",
+    "SELECT a.k, b.n FROM latest SYNC ON ticks AS a LEFT JOIN per_k SYNC EVERY INTERVAL '4' MICROSECOND AS b"
+    " ON a.k = b.k",
+    "SELECT n FROM per_k SYNC EVERY INTERVAL '4' MICROSECOND",
+    Case(
+        f"SELECT s.k, nrr.name FROM {S9} JOIN nrr ON s.k = nrr.id",
+        f"SELECT s.k, n.name FROM {S9} JOIN {versions('nrr')} AS n ON s.k = n.id AND {AS_OF}",
+    ),
+    Case(
+        f"SELECT s.k, n.name FROM {S9} LEFT JOIN nrr AS n ON s.k = n.id",
+        f"SELECT s.k, n.name FROM {S9} LEFT JOIN {versions('nrr')} AS n ON s.k = n.id AND {AS_OF}",
+    ),
+    Case(
+        f"SELECT s.k, n.name FROM {S9} JOIN t FOR SYSTEM_TIME AS OF s.ts AS n ON s.k = n.id",
+        f"SELECT s.k, n.name FROM {S9} JOIN {versions('t')} AS n ON s.k = n.id AND {AS_OF}",
+    ),
+]
+
+TOPICS = {
+    "filter": FILTERS,
+    "expression": EXPRESSIONS,
+    "window": WINDOWS,
+    "join": JOINS,
+    "subquery": SUBQUERIES,
+    "set operation": SET_OPERATIONS,
+    "aggregate": AGGREGATES,
+    "nested": NESTED,
+    "tagged and synchronized": TAGGED_AND_SYNCHRONIZED,
+}
+CASES = [
+    Case(q.sql, q.duck, topic) if isinstance(q, Case) else Case(q, None, topic)
+    for topic, queries in TOPICS.items()
+    for q in queries
+]

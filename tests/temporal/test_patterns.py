@@ -1,0 +1,132 @@
+"""Update patterns and signs of every operator (paper 2, 5.2; DESIGN section 3)."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from everview.algebra import nodes as N
+from everview.algebra.aggregates import AggregateCall
+from everview.algebra.expressions import TRUE, Comparison
+from everview.algebra.reference import _insertions, meaning
+from everview.algebra.time import Grid
+from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
+from everview.errors import TemporalError
+from everview.temporal.patterns import Edge, Pattern, edge, require_runnable
+from tests.streams import DOMAIN, NRR, Q, R, S, T, arrivals_of
+
+W = N.Window(S, Range(5))
+V = N.Window(R, Range(5))
+OTHER = N.Window(R, Range(7))
+GROUPED = N.Aggregate(W, (("k", S.column("k")),), (("n", AggregateCall("count")),))
+POINTS = N.Project(Q, (("ts", Q.column("ts")),))
+SAME = Comparison("=", S.column("k"), R.column("k"))
+
+CASES: list[tuple[N.Node, str]] = [
+    (S, "MON"),
+    (T, "STR±"),
+    (N.Values(S.columns, ()), "MON"),
+    (N.View("v", W), "WKS"),
+    (N.Alias(GROUPED, "g"), "WK±"),
+    (N.Filter(W, TRUE), "WKS"),
+    (N.Project(W, (("k", S.column("k")),)), "WKS"),
+    (N.GroupMember(W, S.column("k"), 1), "WKS"),
+    (N.Coalesce(W), "WKS"),
+    (N.Split(W, 2), "WKS"),
+    (W, "WKS"),
+    (N.Window(S, tumble(5)), "WKS"),
+    (N.Window(S, Fixed(5)), "WKS"),
+    (N.Window(S, Band(3, 9)), "MON"),
+    (N.Window(S, Rows(3)), "WKS±"),
+    (N.Window(S, Rows(3, ("k",))), "WK±"),
+    (N.Window(N.Window(S, Range(5)), Range(3)), "WK"),
+    (N.Tagged(S, ("k",)), "WK±"),
+    (N.Synchronize(W, Grid(3)), "WKS"),
+    (N.SynchronizeOn(W, POINTS), "WK±"),
+    (N.Union(S, R), "MON"),
+    (N.Union(W, V), "WKS"),
+    (N.Union(W, OTHER), "WK"),
+    (N.Union(W, R), "WK"),
+    (N.Union(W, N.Difference(W, V)), "STR±"),
+    (N.Join(S, R), "MON"),
+    (N.Join(W, V), "WK"),
+    (N.Join(W, N.Alias(N.Difference(V, V), "d")), "STR±"),
+    (N.SemiJoin(W, V, SAME), "WK"),
+    (N.AntiJoin(W, V, SAME), "STR±"),
+    (N.OuterJoin(W, V, SAME, "LEFT"), "STR±"),
+    (N.TableJoin(W, T, TRUE), "STR±"),
+    (N.TableJoin(W, NRR, TRUE, retroactive=False), "WKS"),
+    (N.Distinct(S), "MON"),
+    (N.Distinct(W), "WK"),
+    (N.Distinct(N.Difference(W, V)), "STR±"),
+    (N.Intersection(W, V), "WK"),
+    (N.MaxUnion(W, V), "WK"),
+    (N.Difference(W, V), "STR±"),
+    (N.StrictDifference(W, V), "STR±"),
+    (GROUPED, "WK±"),
+    (N.IStream(GROUPED), "MON"),
+    (N.DStream(GROUPED), "MON"),
+    (N.RStream(GROUPED, Grid(3)), "MON"),
+]
+
+
+@pytest.mark.parametrize(
+    ("plan", "wanted"), CASES, ids=lambda v: v if isinstance(v, str) else type(v).__name__
+)
+def test_pattern(plan: N.Node, wanted: str) -> None:
+    assert str(edge(plan)) == wanted
+
+
+def test_every_operator_has_a_case() -> None:
+    kinds = {
+        c for _, c in inspect.getmembers(N, inspect.isclass) if issubclass(c, N.Node) and c is not N.Node
+    }
+    assert kinds == {type(plan) for plan, _ in CASES}
+
+
+def test_figure_6_of_paper_2() -> None:
+    """The two plans of query 5: pulling the negation up leaves a weak edge below it."""
+    third = N.Window(Q, Range(5))
+    pulled_up = N.Difference(
+        N.Project(N.Join(W, third), (("k", S.column("k")),)), N.Project(V, (("k", R.column("k")),))
+    )
+    pushed_down = N.Join(
+        N.Alias(
+            N.Difference(N.Project(W, (("k", S.column("k")),)), N.Project(V, (("k", R.column("k")),))), "d"
+        ),
+        third,
+    )
+    assert [str(edge(n)) for n in (pulled_up, pulled_up.left)] == ["STR±", "WK"]
+    assert [str(edge(n)) for n in (pushed_down, pushed_down.left)] == ["STR±", "STR±"]
+
+
+def test_monotonic_means_that_nothing_ends() -> None:
+    rows = {"s": arrivals_of([(1, 0, 2), (2, 0, 4)]), "r": arrivals_of([(1, 0, 3)])}
+    for plan in (S, N.Join(S, R), N.Distinct(S), N.Window(S, Band(1, 9)), N.Union(S, R)):
+        assert edge(plan) == Edge(Pattern.MON)
+        stream = meaning(plan, rows, DOMAIN)
+        came = sum(_insertions(stream, DOMAIN).values())
+        there = sum(n for (_, t), n in stream.items() if t == DOMAIN[-1])
+        assert came == there > 0
+
+
+def test_rows_over_rows_that_are_taken_back_are_refused() -> None:
+    with pytest.raises(TemporalError) as refused:
+        require_runnable(N.Distinct(N.Window(N.Filter(N.Tagged(S, ("k",)), TRUE), Rows(3))))
+    assert str(refused.value) == (
+        "[ROWS 3] needs rows that are never taken back, and those of its input may do otherwise\n"
+        "  next: put the window on the stream below, or use a time window"
+    )
+
+
+def test_rows_over_rows_that_end_out_of_order_are_refused() -> None:
+    with pytest.raises(TemporalError, match="end in the order in which they came"):
+        require_runnable(N.Window(N.Union(W, OTHER), Rows(3)))
+    require_runnable(N.Window(W, Rows(3)))
+
+
+def test_a_version_for_rows_that_are_taken_back_is_refused() -> None:
+    with pytest.raises(TemporalError, match="joined as of the time of rows that are never taken back"):
+        require_runnable(N.TableJoin(N.Tagged(S, ("k",)), NRR, TRUE, retroactive=False))
+    require_runnable(N.TableJoin(W, NRR, TRUE, retroactive=False))
