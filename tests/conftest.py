@@ -5,17 +5,29 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+# Frames in tests are tiny: threads would only get in each other's way. Polars reads this when it is imported.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 
-# fast: the same cases every time, so that a red test is red for everybody. slow: `make fuzz`.
-settings.register_profile("fast", deadline=None, derandomize=True)
+# fast and full (`make test`): the same cases every time, so that a red test is red for everybody.
+# slow (`make fuzz`): new ones, many.
+settings.register_profile("fast", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("full", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("slow", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("fast")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write golden files anew; review the diff")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers, all tests that need Spark go to one of them: there is one session."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import Record
-from everview.algebra.expressions import TRUE, Column, Comparison, Literal
+from everview.algebra.expressions import TRUE, Comparison, Literal
 from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
 from everview.algebra.types import BIGINT, DOUBLE, STRING, TIMESTAMP
@@ -153,21 +153,31 @@ CALLS = (
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_sweep(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
-    def column(name: str | None) -> Column | None:
-        return None if name is None else W.column(name)
-
-    calls = tuple((a.output, AggregateCall(a.function, column(a.argument), a.distinct)) for a in CALLS)
-    plan = N.Aggregate(W, tuple((k, W.column(k)) for k in keys), calls)
-    swept = Sweep(keys, CALLS, signed)
-
-    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
-        return sweep(swept, new[0], state, slice_)
-
     for seed in seeds:
-        check(
-            seed, {"w": Input(WIDE, wide, signed)}, step, lambda new: empty_state(swept, new[0]), plan,
-            compact=lambda name, rows, bound: compact_state(swept, name, rows, bound),
-        )  # fmt: skip
+        chosen = tuple(random.Random(seed).sample(CALLS, 5))
+        swept = Sweep(keys, chosen, signed)
+
+        def step(
+            new: Sequence[Frame], state: dict[str, Frame], slice_: Slice, swept: Sweep = swept
+        ) -> Result:
+            return sweep(swept, new[0], state, slice_)
+
+        def empty(new: Sequence[Frame], swept: Sweep = swept) -> dict[str, Frame]:
+            return empty_state(swept, new[0])
+
+        def compact(name: str, rows: Frame, bound: int, swept: Sweep = swept) -> Frame:
+            return compact_state(swept, name, rows, bound)
+
+        check(seed, {"w": Input(WIDE, wide, signed)}, step, empty, aggregate(keys, chosen), compact)
+
+
+def aggregate(keys: Sequence[str], chosen: Sequence[Aggregate]) -> N.Aggregate:
+    """The same aggregation in the algebra."""
+    calls = []
+    for a in chosen:
+        argument = None if a.argument is None else W.column(a.argument)
+        calls.append((a.output, AggregateCall(a.function, argument, a.distinct)))
+    return N.Aggregate(W, tuple((k, W.column(k)) for k in keys), tuple(calls))
 
 
 TIMED = {"k": pl.Int64, "v": pl.Int64, "ts": pl.Int64}

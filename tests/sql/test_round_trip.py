@@ -25,7 +25,7 @@ from everview.sql import bind_script, plan_of
 from everview.sql import statements as S
 from everview.sql.unparse import unparse
 from tests.algebra.random_expressions import Maker, Vocabulary
-from tests.sql.golden_cases import GoldenFile, golden_files, shown
+from tests.sql.golden_cases import GoldenFile, golden_files, prepared, shown
 from tests.sql.oracle import DOMAIN, VIEWS, catalog, known, random_inputs
 from tests.sql.queries import CASES
 from tests.sql.random_sql import queries
@@ -183,8 +183,8 @@ def _plans(sql: str, names: Catalog) -> Iterator[N.Node]:
 def test_the_queries_of_the_golden_files(path: Path) -> None:
     file = GoldenFile.parsed(path.read_text())
     for case in file.cases:
-        names = Catalog()
-        for plan in _plans(f"{file.header}\n;{case.sql}", names):
+        names = prepared(file.header)
+        for plan in _plans(case.sql, names):
             require_round_trip(plan, names)
 
 
