@@ -1,7 +1,7 @@
 """Paper 1, section 4.3.2: the algorithms, corrected, against the definitions of section 3.
 
 For every one: the output is snapshot-equivalent to the logical operator, and ordered by ≤t. What the printed
-versions do is in test_findings.py.
+versions do is in test_findings_paper1.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Paper 1: every transformation rule of section 5.3, and the derived operations of 3.4 to 3.8 as identities.
 
 A rule that the paper states is a property over random streams. A rule that it denies has the smallest stream
-on which the two sides differ, and what they are. What is printed wrong is in test_findings.py.
+on which the two sides differ, and what they are. Misprints are in test_findings_paper1.py.
 """
 
 from __future__ import annotations

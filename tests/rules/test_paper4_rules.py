@@ -2,7 +2,7 @@
 
 Logical windows are time windows of every type, physical ones are ROWS and PARTITION BY … ROWS. A rule that
 the paper denies has the smallest stream on which the two sides differ, and what they are. What is printed
-wrong is in test_findings.py.
+wrong is in test_findings_paper4.py.
 """
 
 from __future__ import annotations
