@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from dataclasses import replace as replace_fields
 from typing import Any
 
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, SECOND
-from everview.algebra.types import SIMPLE_TYPES, TIMESTAMP, DataType
+from everview.algebra.types import BIGINT, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
 FORMAT = 1
@@ -124,6 +124,16 @@ Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
 def a_kind(entry: Entry) -> str:
     """What an entry is, with its article."""
     return f"an {entry.kind}" if entry.kind.startswith("e") else f"a {entry.kind}"
+
+
+# What is said of a row that was not taken: in which step, why, and how it came.
+_REFUSAL = (Field("_step", BIGINT), Field("_reason", STRING), Field("_original", STRING))
+
+
+def not_taken(stream: StreamEntry, kind: str) -> Schema:
+    """The columns of stream$late, those of the stream first, and of stream$rejected, which did not parse."""
+    own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
+    return Schema(own + _REFUSAL)
 
 
 CLOCK_ENTRY = StreamEntry(

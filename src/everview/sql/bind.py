@@ -22,6 +22,7 @@ from everview.catalog import (
     TaggedEntry,
     ViewEntry,
     a_kind,
+    not_taken,
     stream_columns,
 )  # fmt: skip
 from everview.errors import CatalogError, EverviewError, SqlError
@@ -82,6 +83,12 @@ def _read(name: str, context: Context, making: str | None) -> N.Node:
         raise CatalogError(
             f"'{making}' would depend on itself", next_step="read what it is made from instead"
         )
+    stream, _, kind = name.rpartition("$")
+    if kind.casefold() in ("late", "rejected") and stream in context.catalog:
+        below = context.catalog.get(stream)
+        if isinstance(below, StreamEntry):
+            context.used[below.name] = None
+            return N.Stream(f"{below.name}${kind.casefold()}", not_taken(below, kind.casefold()))
     entry = context.catalog.get(name)
     context.used[entry.name] = None
     return _node(entry, context.catalog, making)
