@@ -53,7 +53,7 @@ def explain(script: str, catalog: Catalog | None = None) -> str:
 
     Each operator with its update pattern, and at the end the rules that made the plan better.
     """
-    catalog = Catalog() if catalog is None else catalog
+    catalog = Catalog() if catalog is None else Catalog(dict(catalog.entries), catalog.clock_grain)
     parts = []
     for statement in bind_script(script, catalog):
         _declare(statement, catalog)
@@ -108,11 +108,21 @@ def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -
     for statement in bind_script(script, catalog):
         _declare(statement, catalog)
         match statement:
-            case S.Insert(target, rows):
+            case S.Insert(target, rows, None):
                 records.setdefault(target, []).extend(rows)
-            case S.Create(entry, plan) if plan is not None:
+            case S.Create(entry, plan) if entry.kind == "view" and plan is not None:
                 require_runnable(plan)
                 plans[entry.name] = plan
+            case S.Create(entry) if entry.kind != "event stream":
+                continue
+            case _:
+                raise PlanError(
+                    "work_out takes CREATE STREAM, TABLE and VIEW, and INSERT without AT",
+                    next_step="use connect() for the rest",
+                )
+    read = {n.name for p in plans.values() for n in p.walk() if isinstance(n, N.Stream)}
+    if any(name.casefold() not in catalog.entries for name in read):
+        raise PlanError("work_out has no clock, and no late or rejected rows")
     inputs = {entry.name: _change_rows(entry, records.get(entry.name, [])) for entry in catalog}
     return [Answer(name, plan, _worked_out(plan, inputs)) for name, plan in plans.items()]
 
@@ -195,9 +205,11 @@ class Database:
             case S.Create(entry, plan):
                 if plan is not None:
                     require_runnable(plan)
-                self._pipeline.require_runnable(entry)
+                if self._catalog.entries.get(entry.name.casefold()) != entry:
+                    self._pipeline.require_runnable(entry)
                 self._remember(statement)
             case S.Drop() | S.SetClock():
+                self._pipeline.require_new()
                 self._remember(statement)
             case _:
                 raise PlanError(f"{type(statement).__name__.upper()} binds, but does not run yet")

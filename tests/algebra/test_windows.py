@@ -13,7 +13,7 @@ from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Logical, Record, to_logical
 from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
-from everview.algebra.scope import scope
+from everview.algebra.scope import scope, sliding
 from everview.algebra.time import DAY, HOUR, INFINITY, MINUTE, SECOND
 from everview.algebra.types import STRING, TIMESTAMP
 from everview.algebra.windows import NOW, Band, Fixed, Range, Rows, TimeWindow, tumble
@@ -289,3 +289,22 @@ def test_a_window_that_holds_nothing_is_refused(build: Callable[[], object], mes
     with pytest.raises(AlgebraError) as refused:
         build()
     assert str(refused.value) == message
+
+
+def recursive_scope(tau: int, tau_0: int, extent: int, step: int, lag: int) -> tuple[int, int] | None:
+    """scope_s(τ) branch by branch as it is printed (paper 4, 3.3)."""
+    if tau_0 <= tau < tau_0 + lag:
+        return None
+    if (tau - tau_0) % step != 0:
+        return recursive_scope(tau - 1, tau_0, extent, step, lag)
+    if tau_0 <= tau - lag < tau_0 + extent:
+        return tau_0, tau - lag
+    return tau - lag - extent + 1, tau - lag
+
+
+@given(st.integers(0, 40), st.integers(0, 5), st.integers(1, 12), st.integers(1, 9), st.integers(0, 7))
+def test_the_recursion_of_the_scope_function_done_at_once(
+    after: int, tau_0: int, extent: int, step: int, lag: int
+) -> None:
+    tau = tau_0 + after
+    assert sliding(tau, tau_0, extent, step, lag) == recursive_scope(tau, tau_0, extent, step, lag)

@@ -112,7 +112,11 @@ def rounded(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP
         return value
     exact = Decimal(repr(value)) if type_ == DOUBLE else Decimal(value)
     digits = max(-400, min(400, digits))
-    found = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
+    exponent = exact.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent <= digits:
+        found = exact  # it has no digits beyond those that are asked for
+    else:
+        found = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode, context=_EXACT)
     if type_.is_integer:
         return wrap(int(found), type_.bits)
     if type_.is_decimal:

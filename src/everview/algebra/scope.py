@@ -36,10 +36,11 @@ def scope(window: TimeWindow, tau: Chronon, tau0: Chronon) -> Scope:
 
 def sliding(tau: Chronon, tau0: Chronon, extent: int, step: int, lag: int) -> Scope:
     """scope_s(τ): time-based sliding and tumbling windows, half-filled at first (paper 4, 3.3)."""
+    # scope_s(τ) = scope_s(τ - 1) between two steps: that recursion, all of it at once.
+    if (between := (tau - tau0) % step) != 0 and tau >= tau0 + lag:
+        return sliding(tau - between, tau0, extent, step, lag)
     if tau < tau0 + lag:
         return None
-    if (tau - tau0) % step != 0:
-        return sliding(tau - 1, tau0, extent, step, lag)
     if tau - lag < tau0 + extent:
         return tau0, tau - lag
     return tau - lag - extent + 1, tau - lag

@@ -94,6 +94,15 @@ class Pipeline:
             )
         if isinstance(entry, EventStreamEntry):
             raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
+        self.require_new()
+
+    def require_new(self) -> None:
+        """Names can change until the first step: what a new view would need of the past is not kept yet."""
+        if self.store.manifest().bound > BEFORE_ALL:
+            raise PlanError(
+                "the store has run, and its names cannot change any more yet",
+                next_step="make a new store with all its streams, tables and views",
+            )
 
     # Taking in
 
@@ -157,7 +166,8 @@ class Pipeline:
         before = self.store.manifest()
         streams = [e for e in catalog if isinstance(e, StreamEntry)]
         bounds = {e.name: self._bounds(e, before, finish) for e in streams}
-        bound = min((b[e.timelines[0].column] for e in streams for b in (bounds[e.name],)), default=_LAST)
+        firsts = [bounds[e.name][e.timelines[0].column] for e in streams]
+        bound = min(firsts) if firsts else self._changed(before)
         step = before.step + 1
         if bound <= before.bound:
             self.store.write_manifest(_next(before, step, bounds=bounds))
@@ -172,6 +182,12 @@ class Pipeline:
         after = _next(before.with_traces(traces), step, bounds=bounds, bound=bound, present=present)
         self.store.write_manifest(after)
         return Done(step, bound, changes)
+
+    def _changed(self, manifest: Manifest) -> Chronon:
+        """Without streams, time goes as far as the tables have changed."""
+        return max(
+            (r.greatest_from for runs in manifest.of("inbox").values() for r in runs), default=BEFORE_ALL
+        )
 
     def _newest(self, entry: StreamEntry, manifest: Manifest) -> Chronon:
         return max((r.greatest_from for r in manifest.runs(TraceId("inbox", entry.name))), default=BEFORE_ALL)
@@ -279,6 +295,13 @@ def _as_stored(plan: N.Node) -> N.Node:
     """The plan over what a store keeps: views and tables by their name."""
     if isinstance(plan, N.View):
         return N.Stream(plan.name, Schema(tuple(_plain(f) for f in plan.schema)))
+    if isinstance(plan, (N.Synchronize, N.SynchronizeOn, N.IStream, N.DStream, N.RStream)) or (
+        isinstance(plan, N.TableJoin) and not plan.retroactive
+    ):
+        raise PlanError(
+            f"{type(plan).__name__} needs what was before, and an ad hoc query sees one instant",
+            next_step="make a view of it and ask the view",
+        )
     if isinstance(plan, N.Stream):
         raise PlanError(
             f"the rows of the stream '{plan.name}' are not kept",

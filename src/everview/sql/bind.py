@@ -220,6 +220,8 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
                 line,
                 next_step="name a TIMESTAMP column of the query",
             )
+        if found.name in lines:
+            raise script.error(f"the time line '{found.name}' stands twice", line)
         lines.append(found.name)
     entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
     before = catalog.entries.get(entry.name.casefold())
@@ -348,7 +350,10 @@ def _require_history(query: Query, node: exp.Expr, context: Context) -> None:
 
 
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Explain(bind_ad_hoc(node.this, _context(script, catalog)))
+    context = _context(script, catalog)
+    query = bind_ad_hoc(node.this, context)
+    _require_history(query, node.this, context)
+    return S.Explain(query)
 
 
 def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:

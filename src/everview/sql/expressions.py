@@ -170,6 +170,8 @@ class ExpressionBinder:
         raise self.script.error("IS takes NULL, TRUE or FALSE", node)
 
     def between(self, node: exp.Between) -> Expression:
+        if node.args.get("symmetric"):
+            raise self.script.error("BETWEEN SYMMETRIC is not available", node, next_step="write both orders")
         low_of, low = self.pair(node.this, node.args["low"])
         high_of, high = self.pair(node.this, node.args["high"])
         return And(Comparison(">=", low_of, low), Comparison("<=", high_of, high))

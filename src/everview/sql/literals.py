@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from everview.sql.places import TYPE_NAMES
 from everview.sql.script import Script
 
 D = exp.DataType.Type
+_TOO_LONG = 2**62  # half of the time line
 EXAMPLES = {T.TIMESTAMP: "'2026-01-31 23:59:59'", T.DATE: "'2026-01-31'"}
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _NUMERAL = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -121,7 +122,7 @@ def duration(node: exp.Expr, script: Script) -> int:
         exact = sign * Decimal(text) * size
     if exact != int(exact):
         raise script.error("time is counted in whole microseconds", node)
-    if abs(exact) >= 2**62:
+    if abs(exact) >= _TOO_LONG:
         raise script.error("this length of time is too long", node)
     return int(exact)
 
@@ -149,14 +150,14 @@ def _span(node: exp.Interval, script: Script) -> int:
         raise script.error(f"{first} TO {last} is no length of time", node, next_step="use DAY TO SECOND")
     sizes = [DAY, HOUR, MINUTE, SECOND][names.index(first) : names.index(last) + 1]
     text = node.this.name.strip()
-    words = text.lstrip("-").replace(" ", ":").split(":")
-    if len(words) != len(sizes):
+    words = text.removeprefix("-").replace(" ", ":").split(":")
+    digits = [r"\d{1,12}"] * (len(sizes) - 1) + [r"\d{1,12}(\.\d{1,6})?" if last == "SECOND" else r"\d{1,12}"]
+    if len(words) != len(sizes) or not all(map(re.fullmatch, digits, words)):
         raise script.error(f"'{text}' does not fit {first} TO {last}", node)
-    try:
-        total = sum(Decimal(w) * size for w, size in zip(words, sizes, strict=True))
-    except InvalidOperation:
-        raise script.error(f"'{text}' does not fit {first} TO {last}", node) from None
-    return -int(total) if text.startswith("-") else int(total)
+    total = int(sum(Decimal(w) * size for w, size in zip(words, sizes, strict=True)))
+    if total >= _TOO_LONG:
+        raise script.error("this length of time is too long", node)
+    return -total if text.startswith("-") else total
 
 
 def instant(node: exp.Expr, script: Script) -> Chronon:

@@ -12,6 +12,7 @@ from everview.algebra.time import Chronon, Grid
 from everview.errors import AlgebraError, SqlError, counted
 from everview.sql import ast
 from everview.sql.aggregation import Item, aggregated, aggregates_in, group_keys
+from everview.sql.clauses import refuse_clauses, refuse_star_changes
 from everview.sql.context import Context
 from everview.sql.expressions import ExpressionBinder
 from everview.sql.literals import constant_int, instant
@@ -76,7 +77,7 @@ def _order(
             key: Expression = Column.to(plan.schema.fields[position - 1])
         else:
             if isinstance(target, exp.Column) and target.table:
-                target = exp.Column(this=target.this)
+                target = _answered(target, plan, context)
             try:
                 key = context.binder(scope, "ORDER BY").bind(target)
             except AlgebraError as error:
@@ -85,6 +86,22 @@ def _order(
                 raise
         keys.append((key, descending, bool(item.args.get("nulls_first"))))
     return tuple(keys)
+
+
+def _answered(column: exp.Column, plan: N.Node, context: Context) -> exp.Column:
+    """The column of the answer that shows a column of a relation as it is."""
+    below = plan.input if isinstance(plan, N.Distinct) else plan
+    for name, shown in below.columns if isinstance(below, N.Project) else ():
+        if isinstance(shown, Column) and (
+            ((shown.relation or "").casefold(), shown.name.casefold())
+            == (column.table.casefold(), column.name.casefold())
+        ):
+            return exp.Column(this=exp.to_identifier(name, quoted=True))
+    raise context.script.error(
+        f"the answer has no column {column.table}.{column.name}",
+        column,
+        next_step="ORDER BY takes columns of the answer: add it to the SELECT list",
+    )
 
 
 def bind_query(node: exp.Expr, context: Context) -> N.Node:
@@ -114,7 +131,11 @@ def _with(node: exp.Expr, context: Context) -> Context:
         return context
     if clause.args.get("recursive"):
         raise context.script.error("WITH RECURSIVE is not available", clause)
+    seen: set[str] = set()
     for cte in clause.expressions:
+        if cte.alias.casefold() in seen:
+            raise context.script.error(f"WITH names '{cte.alias}' twice", cte.args["alias"])
+        seen.add(cte.alias.casefold())
         plan = bind_query(cte.this, context.inside(None))
         names = [c.name for c in cte.args["alias"].columns]
         if names and names != list(plan.schema.names):
@@ -129,42 +150,9 @@ def _with(node: exp.Expr, context: Context) -> Context:
     return context
 
 
-_UNAVAILABLE = {
-    "qualify": "QUALIFY",
-    "laterals": "LATERAL VIEW",
-    "sort": "SORT BY",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "windows": "WINDOW",
-    "pivots": "PIVOT",
-    "into": "INTO",
-    "connect": "CONNECT BY",
-    "sample": "TABLESAMPLE",
-    "match": "MATCH_RECOGNIZE",
-    "locks": "FOR UPDATE",
-}
-
-
-def _refuse_order(node: exp.Expr, context: Context) -> None:
-    for part, words in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
-        clause = node.args.get(part)
-        if clause is not None:
-            raise context.script.error(
-                f"{words} may only end an ad hoc SELECT: views and subqueries have no order",
-                clause,
-                next_step="leave it out here and order the answer when you ask for it",
-            )
-    for part, words in _UNAVAILABLE.items():
-        clause = node.args.get(part)
-        if clause:
-            raise context.script.error(
-                f"{words} is not available", clause[0] if isinstance(clause, list) else clause
-            )
-
-
 def _select(node: exp.Select, context: Context) -> N.Node:
     """FROM, WHERE, GROUP BY, HAVING, the SELECT list, DISTINCT: in the order in which they apply."""
-    _refuse_order(node, context)
+    refuse_clauses(node, context)
     context = _with(node, context)
     where = node.args.get("where")
     plan, scope, conditions = bind_from(
@@ -205,8 +193,7 @@ def _items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
     for syntax in node.expressions:
         star = syntax.this if isinstance(syntax, exp.Column) else syntax
         if isinstance(star, exp.Star):
-            if star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
-                raise context.script.error("* EXCEPT and * REPLACE are not available", syntax)
+            refuse_star_changes(star, syntax, context)
             relation = syntax.table or None if isinstance(syntax, exp.Column) else None
             if not scope.relations:
                 raise context.script.error("* needs a FROM", syntax)
@@ -258,7 +245,7 @@ def _projected(plan: N.Node, items: list[Item], node: exp.Select, context: Conte
 
 
 def _set_operation(node: exp.SetOperation, context: Context) -> N.Node:
-    _refuse_order(node, context)
+    refuse_clauses(node, context)
     context = _with(node, context)
     if node.args.get("by_name"):
         raise context.script.error("BY NAME is not available", node)

@@ -29,6 +29,7 @@ class Relation:
     name: str | None
     bounds: list[NowBound] = field(default_factory=list)
     padded: bool = False
+    hidden: bool = False  # the right side of a semi or anti join
 
     def finished(self, context: Context) -> N.Node:
         """The relation with its windows, then its synchronization, then its alias."""
@@ -98,6 +99,7 @@ def bind_from(
 
 def _mark_padded(relations: list[Relation], joins: list[exp.Join]) -> None:
     for i, join in enumerate(joins):
+        relations[i + 1].hidden = join.kind.upper() in ("SEMI", "ANTI")
         if join.side.upper() in ("LEFT", "FULL") and join.kind.upper() not in ("SEMI", "ANTI"):
             relations[i + 1].padded = True
         if join.side.upper() in ("RIGHT", "FULL"):
@@ -123,7 +125,8 @@ def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Rela
     scope = Scope()
     with context.script.blame(bound.column):
         for relation in relations:
-            scope.add(relation.name, relation.node.schema.under(relation.name))
+            if not relation.hidden:
+                scope.add(relation.name, relation.node.schema.under(relation.name))
         column = scope.column(bound.column.name, bound.column.table or None)
     lines = []
     for relation in relations:

@@ -10,9 +10,20 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column, Comparison, Expression, IsNull, Or, conjunction, substitute
+from everview.algebra.expressions import (
+    Column,
+    Comparison,
+    Expression,
+    IsNull,
+    Literal,
+    Or,
+    conjunction,
+    substitute,
+)
+from everview.algebra.types import INT
 from everview.errors import EverviewError, counted
 from everview.sql.aggregation import aggregates_in
+from everview.sql.clauses import refuse_clauses, refuse_star_changes
 from everview.sql.context import Context
 from everview.sql.relations import bind_from, refuse_non_retroactive
 from everview.sql.scope import OuterColumn, Scope
@@ -114,7 +125,7 @@ def _right_side(
         outputs = []
     needed = list(dict.fromkeys([*outputs, *_inner_columns(correlated)]))
     if not needed:  # EXISTS (SELECT … without any correlation): one column is enough
-        needed = [Column.to(below.schema.fields[0])] if len(below.schema) else []
+        needed = [Column.to(below.schema.fields[0])] if len(below.schema) else [Literal(1, INT)]
     names = _distinct_names(needed)
     projected = N.Project(below, tuple(zip(names, needed, strict=True)))
     right = N.Alias(projected, name)
@@ -150,6 +161,7 @@ def _plain_select(
         query.args.get(part) for part in ("group", "having", "distinct", "limit", "offset", "order", "with_")
     ):
         return None
+    refuse_clauses(query, context)
     conditions = split_conditions(query.args["where"].this if query.args.get("where") else None)
     plan, scope, rest = bind_from(query, context, conditions)
     binder = context.binder(scope, "WHERE")
@@ -176,7 +188,9 @@ def _outputs(query: exp.Select, scope: Scope, context: Context) -> list[Expressi
     """The SELECT list; None where it aggregates."""
     outputs: list[Expression] = []
     for item in query.expressions:
-        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            refuse_star_changes(star, item, context)
             outputs += [
                 e for _, e in scope.star(item.table or None if isinstance(item, exp.Column) else None)
             ]

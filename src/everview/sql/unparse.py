@@ -145,9 +145,15 @@ def _relation(plan: N.Node) -> str:
             return f"{_relation(plan.input)} {_sync_every(plan.grid)}"
         case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
             return f"{_relation(plan.input)} SYNC ON {name_sql(points.name)}"
-        case N.Coalesce() | N.Split() | N.MaxUnion() | N.GroupMember() | N.Tagged():
-            raise PlanError(f"SQL has no words for {type(plan).__name__}")
-    return f"({unparse(plan)})"
+        case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference():
+            return f"({unparse(plan)})"
+        case N.Intersection() | N.StrictDifference(left=N.Distinct()):
+            return f"({unparse(plan)})"
+        case N.Join() | N.SemiJoin() | N.AntiJoin() | N.OuterJoin() | N.TableJoin():
+            return f"({unparse(plan)})"
+        case N.IStream() | N.DStream() | N.RStream():
+            return f"({unparse(plan)})"
+    raise PlanError(f"SQL has no words for {type(plan).__name__}")
 
 
 def _window(plan: N.Window) -> str:
