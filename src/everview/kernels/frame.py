@@ -116,6 +116,15 @@ def numbered(frame: Frame, keys: Sequence[str], name: str = "_id") -> tuple[Fram
     return joined.drop(equal), found.drop(equal)
 
 
+def identified(frame: Frame, keys: Frame, on: Sequence[str], name: str = "_id") -> Frame:
+    """The rows whose key is among the numbered keys, with that number and their change only."""
+    if not on:
+        return frame.select(pl.lit(0, pl.UInt32).alias(name), *CHANGE)
+    equal, marked = _marked(frame, on)
+    wanted = _marked(keys, on)[1].select(name, *equal)
+    return marked.join(wanted, on=equal, how="inner", nulls_equal=True).select(name, *CHANGE)
+
+
 def matching(frame: Frame, keys: Frame, on: Sequence[str]) -> Frame:
     """The rows of a frame whose key occurs among the keys; NULLs are equal."""
     if not on or frame.is_empty():

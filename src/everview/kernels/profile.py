@@ -20,10 +20,9 @@ from everview.kernels.frame import (
     Result,
     State,
     group_starts,
-    matching,
+    identified,
     numbered,
     record_columns,
-    running_sum,
     stacked,
 )  # fmt: skip
 
@@ -85,37 +84,31 @@ def distinct_unsigned(new: Frame, state: State) -> Result:
 def _difference(old: tuple[Frame, Frame], new: tuple[Frame, Frame], function: Function) -> Frame:
     """f(after) - f(before) of the touched records, as maximal pieces."""
     columns = record_columns(new[0])
-    touched = stacked([side.select(columns) for side in new])
+    touched, keys = numbered(stacked([side.select(columns) for side in new]), columns)
     if touched.is_empty():
         return new[0].clear()
-    known = [matching(side, touched, columns) for side in old]
-    events = stacked([_events(f, side, is_new) for is_new, frames in ((False, known), (True, list(new)))
-                      for side, f in enumerate(frames)])  # fmt: skip
-    events, keys = numbered(events, columns)
-    sums = [f"_{when}{side}" for when in ("before", "after") for side in (0, 1)]
-    steps = events.group_by("_id", "_t").agg(pl.col(sums).sum()).sort("_id", "_t")
-    ids, times = steps["_id"].to_numpy(), steps["_t"].to_numpy()
-    starts = group_starts(ids)
-    counts = {s: running_sum(steps[s], starts).to_numpy() for s in sums}
-    change = function(counts["_after0"], counts["_after1"]) - function(counts["_before0"], counts["_before1"])
-    return _pieces(ids, times, change, starts, keys, columns)
+    events = [_events(identified(f, keys, columns)) for f in (*old, *new)]
+    ids, times, counts = (np.concatenate(parts) for parts in zip(*events, strict=True))
+    # Which of the four frames an event comes from: old rows count before and after, new ones after only.
+    source = np.repeat(np.arange(4), [len(e[0]) for e in events])
+    order = np.lexsort((times, ids))
+    ids, times, counts, source = ids[order], times[order], counts[order], source[order]
+    first = np.flatnonzero(group_starts(ids) | group_starts(times))
+
+    def running(*sources: int) -> Counts:
+        """The copies after each instant. All rows of a record end, so that each record begins at 0 again."""
+        return np.cumsum(np.add.reduceat(np.where(np.isin(source, sources), counts, 0), first))
+
+    change = function(running(0, 2), running(1, 3)) - function(running(0), running(1))
+    ids, times = ids[first], times[first]
+    return _pieces(ids, times, change, group_starts(ids), keys, columns)
 
 
-def _events(frame: Frame, side: int, is_new: bool) -> Frame:
-    """Where copies begin and end: new rows count after only, old ones before and after."""
-    record = record_columns(frame)
-
-    def at(time: str, sign: int) -> Frame:
-        count = sign * pl.col(N)
-        none = pl.lit(0, pl.Int64)
-        return frame.select(
-            *record,
-            pl.col(time).alias("_t"),
-            *((none if is_new or s != side else count).alias(f"_before{s}") for s in (0, 1)),
-            *((count if s == side else none).alias(f"_after{s}") for s in (0, 1)),
-        )
-
-    return stacked([at(FROM, 1), at(UNTIL, -1)])
+def _events(rows: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where copies begin (+n) and end (-n): the record's number, the instant, the count."""
+    ids, n = rows["_id"].to_numpy(), rows[N].to_numpy()
+    times = np.concatenate([rows[FROM].to_numpy(), rows[UNTIL].to_numpy()])
+    return np.concatenate([ids, ids]), times, np.concatenate([n, -n])
 
 
 def _pieces(
