@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import polars as pl
 
@@ -63,19 +64,42 @@ def record_of(row: Mapping[str, object], columns: Schema) -> Record:
 
 
 def _value(value: object, field: Field) -> object:
-    """A value as Everview counts: times as microseconds, dates as days."""
-    if isinstance(value, datetime):
-        return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if isinstance(value, date):
-        return (value - _EPOCH.date()).days
-    if field.type.is_temporal and isinstance(value, str):
-        found = convert(value, T.STRING, field.type)
-        if found is None:
-            raise StoreError(f"'{value}' is no {field.type.name.lower()}", next_step="write it as ISO 8601")
-        return found
-    return value
+    """A value as Everview counts: times as microseconds, dates as days; refused if it does not fit."""
+    found = _counted(value, field.type)
+    if found is None and value is not None:
+        raise StoreError(
+            f"the column '{field.name}' takes {field.type}, not {value!r}",
+            next_step="convert the value, or declare another type",
+        )
+    return found
+
+
+def _counted(value: object, type_: T.DataType) -> object:
+    """The value as a value of the type; None if it is none."""
+    match value:
+        case datetime() if type_ == T.TIMESTAMP:
+            return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+        case datetime():
+            return None
+        case date() if type_ == T.DATE:
+            return (value - _EPOCH.date()).days
+        case timedelta() if type_ == T.INTERVAL:
+            return value // timedelta(microseconds=1)
+        case bool():
+            return value if type_ == T.BOOLEAN else None
+        case int() if type_.is_integer:
+            return value if -(2 ** (type_.bits - 1)) <= value < 2 ** (type_.bits - 1) else None
+        case int() | float() if type_.is_float:
+            return float(value)
+        case int() | Decimal() if type_.is_decimal:
+            return convert(str(value), T.STRING, type_)
+        case str() if type_ == T.STRING:
+            return value
+        case str() if type_.is_temporal:
+            return convert(value, T.STRING, type_)
+        case bytes() if type_ == T.BINARY:
+            return value
+    return None
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
