@@ -85,6 +85,9 @@ def test_money_is_neither_made_nor_lost(spark: SparkSession, tmp_path: Path) -> 
             db.insert("transfers", batch)
             db.run()
             assert rows(db.query("SELECT total, accounts FROM total")) == {(0, 10): 1}
+            assert not list((tmp_path / "bank" / "steps").rglob("*.json")), (
+                "what tasks told is not cleaned away"
+            )
 
 
 def transfer(source: int, target: int, amount: int, second: int) -> dict[str, object]:

@@ -136,8 +136,10 @@ class Pipeline:
             return any(_instant(record[p]) <= bounds.get(line, BEFORE_ALL) for line, p in positions.items())
 
         first = positions[entry.timelines[0].column]
-        late = [r for r in records if is_late(r)]
-        good = [r for r in records if not is_late(r)]
+        good: list[Record] = []
+        late: list[Record] = []
+        for record in records:
+            (late if is_late(record) else good).append(record)
         begins = [[_instant(r[first]) for r in rows] for rows in (good, late)]
         kept = {
             TraceId("inbox", entry.name): (good, begins[0]),
@@ -181,6 +183,7 @@ class Pipeline:
         present = max([before.present, *(self._newest(e, before) for e in streams)])
         after = _next(before.with_traces(traces), step, bounds=bounds, bound=bound, present=present)
         self.store.write_manifest(after)
+        self.store.clean()  # what tasks told, and files that no late manifest names, would pile up
         return Done(step, bound, changes)
 
     def _changed(self, manifest: Manifest) -> Chronon:
