@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow, to_logical
 from everview.algebra.reference import meaning
 from everview.algebra.values import normal
 from everview.kernels.frame import BEFORE_ALL, Slice
+from everview.runtime.evaluate import evaluate, scans_of
 from everview.runtime.files import Files
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.task import VIEW_LINES, KernelTask, ViewTask, read_report
 from everview.spark import physical as P
 from everview.spark.catalyst import spark_schema
-from everview.spark.exchange import Layout
 from everview.spark.lower import lower
-from everview.spark.step import Step
 from everview.sql import plan_of
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES
@@ -45,42 +40,23 @@ class StepLoop:
         self.number = 0
 
     def step(self, given: dict[str, list[ChangeRow]], slice_: Slice) -> dict[str, list[ChangeRow]]:
-        operators: dict[P.Physical, str] = {}
-
-        def task(node: P.Physical, layout: Layout) -> KernelTask:
-            operator = operators.setdefault(node, f"op{len(operators)}")
-            schema = to_arrow_schema(spark_schema(node.types), timezone="UTC")
-            return KernelTask(node, layout, operator, self.traces, self.files, self.number, slice_, schema)
-
-        scans = {s.name: self._frame(given[s.name], s.of) for s in _scans(self.plans.values())}
-        step = Step(self.spark, scans, self.partitions, slice_.first, task)
-        frames = step.frames(self.plans.values())
-        sinks = [
-            f.mapInArrow(ViewTask(v, self.files, self.number), VIEW_LINES)
-            for v, f in zip(self.plans, frames, strict=True)
-        ]
-        lines = reduce(DataFrame.unionAll, sinks).collect()
-        step.done()
-        for operator in operators.values():
-            for partition in range(self.partitions):
-                self.traces.update(read_report(self.files, operator, self.number, partition))
-        self.number += 1
+        scans = {s: self._frame(given[s.name], s.of) for s in scans_of(self.plans.values())}
+        done = evaluate(
+            self.spark, self.files, self.partitions, self.plans, scans, self.traces, self.number, slice_
+        )
         emitted: dict[str, list[ChangeRow]] = {v: [] for v in self.plans}
-        for line in lines:
-            frame = self.files.read_frame(Run.from_json(json.loads(line.run)).path)
-            emitted[line.view] += [ChangeRow(tuple(_plain(v) for v in r[:-3]), *r[-3:]) for r in frame.rows()]
+        for view in self.plans:
+            trace = TraceId("view", view)
+            for run in done.traces.get(trace, ())[len(self.traces.get(trace, ())) :]:
+                rows = self.files.read_frame(run.path).rows()
+                emitted[view] += [ChangeRow(tuple(_plain(v) for v in r[:-3]), *r[-3:]) for r in rows]
+        self.traces |= done.traces
+        self.number += 1
         return emitted
 
     def _frame(self, rows: Sequence[ChangeRow], types: Sequence[T.DataType]) -> DataFrame:
         data = [(*(_sparks(v, t) for v, t in zip(r.record, types, strict=True)), *r[1:]) for r in rows]
         return self.spark.createDataFrame(data, spark_schema(tuple(types)))
-
-
-def _scans(plans) -> set[P.Scan]:  # type: ignore[no-untyped-def]
-    found: set[P.Scan] = set()
-    for plan in plans:
-        found |= {plan} if isinstance(plan, P.Scan) else _scans(plan.inputs)
-    return found
 
 
 def _sparks(value: object, type_: T.DataType) -> object:

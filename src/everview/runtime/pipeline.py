@@ -7,12 +7,9 @@ answer over the inputs up to the bound.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame as DataFrame
@@ -29,13 +26,14 @@ from everview.algebra.types import DataType
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry
 from everview.errors import PlanError, StoreError
 from everview.kernels.frame import BEFORE_ALL, FROM, Slice
+from everview.runtime.evaluate import evaluate, operator_name, scans_of
 from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
 from everview.runtime.rows import frame_of, record_of
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.session import local_session
 from everview.runtime.store import Settings, Store
-from everview.runtime.task import VIEW_LINES, KernelTask, ReadTask, ViewTask, read_report
+from everview.runtime.task import KernelTask, ReadTask
 from everview.runtime.trace import Trace
 from everview.spark import physical as P
 from everview.spark.catalyst import spark_schema
@@ -176,7 +174,10 @@ class Pipeline:
             return Done(step, before.bound, {})
         slice_ = Slice(before.bound, bound, first=before.bound == BEFORE_ALL)
         plans = {name: lower(plan) for name, plan in views.items()}
-        traces, changes = self._evaluate(plans, before, step, slice_)
+        scans = {s: self._scan(s, before, slice_) for s in scans_of(plans.values())}
+        partitions = self.store.settings.partitions
+        done = evaluate(self.session, self.store.files, partitions, plans, scans, before.traces, step, slice_)
+        traces = done.traces
         for entry in streams:
             inbox = TraceId("inbox", entry.name)
             traces[inbox] = tuple(r for r in before.runs(inbox) if r.greatest_from > bound)
@@ -184,7 +185,7 @@ class Pipeline:
         after = _next(before.with_traces(traces), step, bounds=bounds, bound=bound, present=present)
         self.store.write_manifest(after)
         self.store.clean()  # what tasks told, and files that no late manifest names, would pile up
-        return Done(step, bound, changes)
+        return Done(step, bound, done.changes)
 
     def _changed(self, manifest: Manifest) -> Chronon:
         """Without streams, time goes as far as the tables have changed."""
@@ -204,38 +205,6 @@ class Pipeline:
         bounds = {line.column: known.get(line.column, BEFORE_ALL) for line in entry.timelines}
         bounds[first.column] = _LAST if finish else max(bounds[first.column], reached)
         return bounds
-
-    def _evaluate(
-        self, plans: Mapping[str, P.Physical], before: Manifest, step: int, slice_: Slice
-    ) -> tuple[dict[TraceId, tuple[Run, ...]], dict[str, int]]:
-        """One job for all views: their change rows and the operators' state as new runs."""
-        operators: dict[P.Physical, str] = {}
-        files = self.store.files
-        partitions = self.store.settings.partitions
-
-        def task(node: P.Physical, layout: Layout) -> KernelTask:
-            operator = operators.setdefault(node, operator_name(node))
-            schema = to_arrow_schema(spark_schema(node.types), timezone="UTC")
-            return KernelTask(node, layout, operator, before.traces, files, step, slice_, schema)
-
-        scans = {s.name: self._scan(s, before, slice_) for s in scans_of(plans.values())}
-        built = Step(self.session, scans, partitions, slice_.first, task)
-        frames = built.frames(plans.values())
-        sinks = [
-            f.mapInArrow(ViewTask(v, files, step), VIEW_LINES) for v, f in zip(plans, frames, strict=True)
-        ]
-        lines = reduce(DataFrame.unionAll, sinks).collect() if sinks else []
-        built.done()
-        traces: dict[TraceId, tuple[Run, ...]] = {}
-        changes = dict.fromkeys(plans, 0)
-        for line in lines:
-            view, run = TraceId("view", line.view), Run.from_json(json.loads(line.run))
-            traces[view] = (*traces.get(view, before.runs(view)), run)
-            changes[line.view] += run.rows
-        for operator in operators.values():
-            for partition in range(partitions):
-                traces.update(read_report(files, operator, step, partition))
-        return traces, changes
 
     def _scan(self, scan: P.Scan, manifest: Manifest, slice_: Slice) -> DataFrame:
         """The new rows of a stream or a table: those that begin in the slice."""
@@ -264,12 +233,12 @@ class Pipeline:
             )
         t = min(manifest.present, manifest.bound) if query.as_of is None else query.as_of
         stored = lower(_as_stored(query.plan))
-        scans = {s.name: self._snapshot(s, manifest, t) for s in scans_of([stored])}
+        scans = {s: self._snapshot(s, manifest, t) for s in scans_of([stored])}
         with tempfile.TemporaryDirectory() as folder:
             answer = self._at(stored, scans, t, Files(folder))
         return _part(answer.toDF(*query.plan.schema.names), query)
 
-    def _at(self, plan: P.Physical, scans: Mapping[str, DataFrame], t: Chronon, files: Files) -> DataFrame:
+    def _at(self, plan: P.Physical, scans: Mapping[P.Scan, DataFrame], t: Chronon, files: Files) -> DataFrame:
         """The records that hold at an instant, each as often as it occurs."""
 
         def task(node: P.Physical, layout: Layout) -> KernelTask:
@@ -335,19 +304,6 @@ def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
     if isinstance(entry, (StreamEntry, TableEntry)) and entry.source is None:
         return entry
     raise StoreError(f"rows go into a stream or a table without FROM, and '{entry.name}' is none")
-
-
-def operator_name(node: P.Physical) -> str:
-    """A name for a kernel that is the same in every step and after every restart: by what it computes."""
-    return f"{type(node).__name__}-{hashlib.sha256(repr(node).encode()).hexdigest()[:16]}"
-
-
-def scans_of(plans: Iterable[P.Physical]) -> set[P.Scan]:
-    """The streams and tables that plans read."""
-    found: set[P.Scan] = set()
-    for plan in plans:
-        found |= {plan} if isinstance(plan, P.Scan) else scans_of(plan.inputs)
-    return found
 
 
 def _next(manifest: Manifest, step: int, **changed: Any) -> Manifest:

@@ -27,7 +27,7 @@ class Step:
     def __init__(
         self,
         session: SparkSession,
-        scans: Mapping[str, DataFrame],
+        scans: Mapping[P.Scan, DataFrame],
         partitions: int,
         first: bool,
         task: Callable[[P.Physical, Layout], Batches],
@@ -65,7 +65,7 @@ class Step:
     def _made(self, node: P.Physical, below: list[DataFrame]) -> DataFrame:
         match node:
             case P.Scan():
-                return self.scans[node.name]
+                return self.scans[node]
             case P.Constant():
                 return self._constant(node.rows if self.first else (), node)
             case P.Merge():
