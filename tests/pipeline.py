@@ -1,15 +1,18 @@
 """A plan run by its kernels, without Spark: what Catalyst would evaluate is evaluated row by row.
 
-For tests only. The plan, the kernels and their state are the real ones.
+For tests only. The plan, its stages, the kernels and their state in files are the real ones; only the
+exchange is played, with a hash of its own in every test.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
+import pyarrow.fs as arrow_fs
 
 from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow
@@ -18,52 +21,52 @@ from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.values import normal
 from everview.kernels.frame import CHANGE, LEAST, Frame, Slice, alive
+from everview.runtime.files import Files
+from everview.runtime.light import column_type
+from everview.runtime.prepare import Prepared
+from everview.runtime.runs import Run, TraceId
 from everview.runtime.stage import compact, empty_state, run_kernel
 from everview.spark import physical as P
+from everview.spark.fuse import Path, Port, Stage
 
-_POLARS = {
-    T.BOOLEAN: pl.Boolean, T.TINYINT: pl.Int8, T.SMALLINT: pl.Int16, T.INT: pl.Int32, T.BIGINT: pl.Int64,
-    T.FLOAT: pl.Float32, T.DOUBLE: pl.Float64, T.STRING: pl.String, T.BINARY: pl.Binary, T.DATE: pl.Int32,
-    T.TIMESTAMP: pl.Int64, T.INTERVAL: pl.Int64, T.VOID: pl.Int32,
-}  # fmt: skip
+Given = Mapping[str, Sequence[ChangeRow]]
 
-
-def polars_type(type_: T.DataType) -> pl.DataType | type[pl.DataType]:
-    return pl.Decimal(type_.precision, type_.scale) if type_.is_decimal else _POLARS[type_]
+# Times are integers in a record.
+_COUNTS = {T.DATE: pl.Int32, T.TIMESTAMP: pl.Int64, T.INTERVAL: pl.Int64}
 
 
 def to_frame(rows: Sequence[ChangeRow], types: Sequence[T.DataType]) -> Frame:
     """Change rows as a frame with the columns c0, c1, …"""
-    columns: dict[str, list[object]] = {P.column(i): [r.record[i] for r in rows] for i in range(len(types))}
-    columns |= {name: [r[i] for r in rows] for i, name in enumerate(CHANGE, 1)}
-    schema = {P.column(i): polars_type(t) for i, t in enumerate(types)}
-    return pl.DataFrame(columns, schema={**schema, **dict.fromkeys(CHANGE, pl.Int64)})
+    columns = {
+        P.column(i): pl.Series([r.record[i] for r in rows], dtype=_COUNTS.get(t, column_type(t))).cast(
+            column_type(t)
+        )
+        for i, t in enumerate(types)
+    }
+    times = {name: pl.Series([r[i] for r in rows], dtype=pl.Int64) for i, name in enumerate(CHANGE, 1)}
+    return pl.DataFrame({**columns, **times})
 
 
 def to_rows(frame: Frame) -> list[ChangeRow]:
-    return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in frame.rows()]
+    """The rows of a frame; times are integers again."""
+    counted = frame.with_columns(pl.col(c).to_physical() for c, t in frame.schema.items() if t.is_temporal())
+    return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in counted.rows()]
 
 
 @dataclass
 class Pipeline:
-    """A physical plan with the state of its kernels."""
+    """A physical plan with the state of its kernels, node by node."""
 
     plan: P.Physical
     rng: random.Random = field(default_factory=random.Random)
     states: dict[P.Physical, dict[str, Frame]] = field(default_factory=dict)
 
-    def step(self, given: Mapping[str, Sequence[ChangeRow]], slice_: Slice) -> list[ChangeRow]:
+    def step(self, given: Given, slice_: Slice) -> list[ChangeRow]:
         """The change rows that a step emits; equal parts of the plan run once."""
         done: dict[P.Physical, Frame] = {}
         return to_rows(self._frame(self.plan, given, slice_, done))
 
-    def _frame(
-        self,
-        node: P.Physical,
-        given: Mapping[str, Sequence[ChangeRow]],
-        slice_: Slice,
-        done: dict[P.Physical, Frame],
-    ) -> Frame:
+    def _frame(self, node: P.Physical, given: Given, slice_: Slice, done: dict[P.Physical, Frame]) -> Frame:
         if node not in done:
             below = [self._frame(i, given, slice_, done) for i in node.inputs]
             done[node] = (
@@ -82,9 +85,91 @@ class Pipeline:
         return result.output
 
 
-def _rows(
-    node: P.Physical, below: list[Frame], given: Mapping[str, Sequence[ChangeRow]], slice_: Slice
-) -> Frame:
+class StagedPipeline:
+    """Plans in stages, on several partitions, with their state in runs."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, P.Physical],
+        rng: random.Random,
+        partitions: int = 1,
+        fused: bool = True,
+        files: Files | None = None,
+    ) -> None:
+        self.plans, self.rng, self.partitions, self.fused = plans, rng, partitions, fused
+        self.files = files or Files("store", filesystem=arrow_fs._MockFileSystem())
+        self.traces: dict[TraceId, tuple[Run, ...]] = {}
+        self.number = 0
+        self.salt = rng.random()
+
+    def step(self, given: Given, slice_: Slice) -> dict[str, list[ChangeRow]]:
+        """The change rows that a step emits for each view."""
+        work = Prepared.of(self.plans, self.traces, fused=self.fused)
+        programs = work.programs(self.files, self.partitions, self.traces, self.number, slice_)
+        reports = []
+        handed_on: list[Frame] = []
+        for stage, program in zip(work.stages, programs, strict=True):
+            ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
+            handed_on = [to_frame([], stage.types(r)) for r in stage.hands_on]
+            for partition in range(self.partitions):
+                own = [_nothing_as_none(port[partition]) for port in ports]
+                done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)
+                reports.append(json.loads(json.dumps(done.report(program.number))))
+                handed_on = [
+                    rows if more is None else pl.concat([rows, more])
+                    for rows, more in zip(handed_on, done.handed_on, strict=True)
+                ]
+        return self._kept(work, reports)
+
+    def _kept(self, work: Prepared, reports: list[dict[str, object]]) -> dict[str, list[ChangeRow]]:
+        self.rng.shuffle(reports)
+        done = work.evaluated(reports, self.traces)
+        emitted: dict[str, list[ChangeRow]] = {}
+        for view in self.plans:
+            trace = TraceId("view", view)
+            runs = done.traces.get(trace, ())[len(self.traces.get(trace, ())) :]
+            emitted[view] = [row for run in runs for row in to_rows(self.files.read_frame(run.path))]
+            assert done.changes.get(view, 0) == len(emitted[view])
+        self.traces |= done.traces
+        self.number += 1
+        return emitted
+
+    def _port(self, port: Port, given: Given, slice_: Slice, handed_on: list[Frame]) -> list[Frame]:
+        """The rows of a port in each partition."""
+        frames = [_along(path, given, slice_, handed_on) for path in port.paths]
+        rows = to_rows(pl.concat(frames)) if frames else []
+        placed: list[list[ChangeRow]] = [[] for _ in range(self.partitions)]
+        for row in rows:
+            for partition in self._partitions(port, row):
+                placed[partition].append(row)
+        return [to_frame(part, port.types) for part in placed]
+
+    def _partitions(self, port: Port, row: ChangeRow) -> Sequence[int]:
+        if port.route is None:
+            return range(self.partitions)
+        if not port.route:
+            return [0]
+        values = [_hashable(row.record[i]) for i in port.route]
+        return [hash((self.salt, *values)) % self.partitions]
+
+
+def _hashable(value: object) -> object:
+    """Values that Spark would hash alike, whatever their width."""
+    return repr(value + 0.0) if isinstance(value, float) else value
+
+
+def _nothing_as_none(frame: Frame) -> Frame | None:
+    return None if frame.is_empty() else frame
+
+
+def _along(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> Frame:
+    frame = handed_on[path.base] if isinstance(path.base, int) else _rows(path.base, [], given, slice_)
+    for node in path.through:
+        frame = _rows(node, [frame], given, slice_)
+    return frame
+
+
+def _rows(node: P.Physical, below: list[Frame], given: Given, slice_: Slice) -> Frame:
     """What Catalyst does, a row at a time."""
     match node:
         case P.Scan():
@@ -110,6 +195,8 @@ def _rows(
         case P.Warp():
             moved = [r._replace(from_=node.grid.ceil(r.from_), until=node.grid.ceil(r.until)) for r in rows]
             rows = [r for r in moved if r.from_ < r.until]
+        case _:
+            raise TypeError(f"{type(node).__name__} is not evaluated row by row")
     return to_frame(rows, node.types)
 
 
@@ -120,3 +207,8 @@ def _restricted(row: ChangeRow, node: P.Restrict) -> ChangeRow | None:
         return None
     from_, until = max(row.from_, interval.from_), min(row.until, interval.until)
     return row._replace(from_=from_, until=until) if from_ < until else None
+
+
+def shape(stages: Sequence[Stage]) -> list[list[str]]:
+    """The kernels of each stage, for tests of shape."""
+    return [[type(w.node).__name__ for w in stage.work if w.kernel is not None] for stage in stages]

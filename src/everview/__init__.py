@@ -5,7 +5,7 @@ The way of a query, and the folders that it passes through:
     SQL text → sql/ → algebra/ → temporal/ → rewrite/ → spark/ (+ kernels/) → runtime/ → sinks, CLI
 """
 
-from everview.engine import Database, connect
+from everview.database import Database, connect
 from everview.errors import EverviewError
 
 __all__ = ["Database", "EverviewError", "connect"]

@@ -97,12 +97,12 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ViewEntry:
-    """A view; `history` says for how long AS OF can look back: not at all, some microseconds, or ∞."""
+    """A view; `history` says for how long its changes are kept: some microseconds, or for ever."""
 
     name: str
     sql: str
     complete: bool = False
-    history: int = 0
+    history: int = INFINITY
     depends_on: tuple[str, ...] = ()
     kind = "view"
 

@@ -5,38 +5,33 @@
 ... CREATE VIEW total AS SELECT SUM(v) AS total FROM s [RANGE 10 SECONDS];
 ... '''
 >>> print(explain(script))
-View total  · WK±
+View total  · WK± · keeps its changes, for ever
   Project `sum(v)` AS total  · WK±
-    Aggregate sum(s.v) AS `sum(v)`  · WK±
+    Aggregate sum(s.v) AS `sum(v)`  · WK± · keeps one value; ends to come, 10 s
       Window [RANGE 10 SECONDS]  · WKS
-        Stream s (v INT, ts TIMESTAMP TIMELINE)  · MON
+        Stream s (v INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts
 
 Behind each operator stands how its results come and go (paper 2): MON only come, WKS end in order, WK at
-known times, STR at times nobody could know; ± says that rows may be taken back.
+known times, STR at times nobody could know; ± says that rows may be taken back. Then what state it keeps and
+for how long, and up to where the rows of a stream are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record, coalesce, from_raw
-from everview.algebra.explain import explain as explain_plan
 from everview.algebra.reference import meaning
-from everview.algebra.text import string_sql
 from everview.algebra.time import INFINITY, Chronon, Grid, format_timestamp
 from everview.algebra.windows import Rows
-from everview.catalog import Catalog, StreamEntry, ViewEntry, describe
+from everview.catalog import Catalog, StreamEntry
 from everview.errors import PlanError
-from everview.rewrite import rewrite
-from everview.sql import bind_script, plan_of
+from everview.explanation import Explanation, explained
+from everview.sql import bind_script
 from everview.sql import statements as S
-from everview.temporal.patterns import edge, require_runnable
-
-if TYPE_CHECKING:
-    from everview.runtime.pipeline import DataFrame, Done, Pipeline, SparkSession, Taken
+from everview.temporal.patterns import require_runnable
 
 
 @dataclass(frozen=True)
@@ -48,37 +43,28 @@ class Answer:
     rows: list[ChangeRow]
 
 
-def explain(script: str, catalog: Catalog | None = None) -> str:
-    """The plans of all views and queries in a script, as they would run.
+def explanation_of(script: str, catalog: Catalog | None = None) -> Explanation:
+    """The plans of all views, event streams and queries in a script, as they would run.
 
-    Each operator with its update pattern, and at the end the rules that made the plan better.
+    A query is shown as the view that it would be. The catalog is left as it is.
     """
-    catalog = Catalog() if catalog is None else Catalog(dict(catalog.entries), catalog.clock_grain)
-    parts = []
+    known = Catalog() if catalog is None else Catalog(dict(catalog.entries), catalog.clock_grain)
+    return explained(_declared(script, known), known)
+
+
+def explain(script: str, catalog: Catalog | None = None, format: str = "text") -> str:
+    """The same as text, as a picture (svg) or for programs (json)."""
+    return explanation_of(script, catalog).shown(format)
+
+
+def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
+    """The statements of a script, the names of each known to those after it."""
     for statement in bind_script(script, catalog):
-        _declare(statement, catalog)
-        match statement:
-            case S.Create(entry, plan) if plan is not None and entry.kind == "view":
-                parts.append(_shown(N.View(entry.name, plan)))
-            case S.Create(entry, plan) if plan is not None:
-                parts.append(f"{entry.kind.capitalize()} {entry.name}\n{_indented(_shown(plan))}")
-            case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
-                parts.append(_shown(query.plan))
-    return "\n\n".join(parts)
+        declare(statement, catalog)
+        yield statement
 
 
-def _shown(plan: N.Node) -> str:
-    require_runnable(plan)
-    better = rewrite(plan)
-    text = explain_plan(better.plan, note=lambda node: f"· {edge(node)}")
-    return text + (f"\nrules: {', '.join(better.fired)}" if better.fired else "")
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
-
-
-def _declare(statement: S.Statement, catalog: Catalog) -> None:
+def declare(statement: S.Statement, catalog: Catalog) -> None:
     """Carries out what a statement says about names."""
     match statement:
         case S.Create(entry, _, replace):
@@ -106,7 +92,7 @@ def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -
     records = {name: list(rows) for name, rows in (given or {}).items()}
     plans: dict[str, N.Node] = {}
     for statement in bind_script(script, catalog):
-        _declare(statement, catalog)
+        declare(statement, catalog)
         match statement:
             case S.Insert(target, rows, None):
                 records.setdefault(target, []).extend(rows)
@@ -164,89 +150,3 @@ def _instants(plan: N.Node, times: list[Chronon]) -> list[Chronon]:
 def moment(t: Chronon) -> str:
     """An instant as it is shown to a person."""
     return format_timestamp(t)
-
-
-class Database:
-    """A store that is open for work: by one process at a time, on one Spark session."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-        self._catalog = pipeline.store.load_catalog()
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Lets the store go, and the Spark session if it was made for it."""
-        self._pipeline.close()
-
-    def execute(self, sql: str) -> DataFrame | str | None:
-        """Carries out a script; what its last statement answers."""
-        answer: DataFrame | str | None = None
-        for statement in bind_script(sql, self._catalog):
-            answer = self._carry_out(statement)
-        return answer
-
-    def _carry_out(self, statement: S.Statement) -> DataFrame | str | None:
-        match statement:
-            case S.Insert(target, rows, at):
-                self._pipeline.take_in(self._catalog.get(target), rows, at)
-            case S.Select(query):
-                return self._pipeline.ask(query)
-            case S.Explain(query):
-                return _shown(query.plan)
-            case S.Show(kind):
-                return "\n".join(e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1]))
-            case S.Describe(name):
-                return describe(self._catalog.get(name))
-            case S.Create(entry, plan):
-                if plan is not None:
-                    require_runnable(plan)
-                if self._catalog.entries.get(entry.name.casefold()) != entry:
-                    self._pipeline.require_runnable(entry)
-                self._remember(statement)
-            case S.Drop() | S.SetClock():
-                self._pipeline.require_new()
-                self._remember(statement)
-            case _:
-                raise PlanError(f"{type(statement).__name__.upper()} binds, but does not run yet")
-        return None
-
-    def _remember(self, statement: S.Statement) -> None:
-        _declare(statement, self._catalog)
-        self._pipeline.store.save_catalog(self._catalog)
-
-    def insert(self, name: str, rows: Iterable[Mapping[str, object]]) -> Taken:
-        """Rows for a stream or a table, each by the names of its columns; times as datetime or as text."""
-        return self._pipeline.take_in_rows(self._catalog.get(name), rows)
-
-    def run(self, finish: bool = False) -> Done:
-        """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
-        views = {
-            e.name: rewrite(plan_of(e.sql, self._catalog)).plan
-            for e in self._catalog
-            if isinstance(e, ViewEntry)
-        }
-        return self._pipeline.run(self._catalog, views, finish)
-
-    def query(self, sql: str, as_of: str | None = None) -> DataFrame:
-        """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame."""
-        ending = "" if as_of is None else f" AS OF TIMESTAMP {string_sql(as_of)}"
-        answer = self.execute(sql.rstrip().rstrip(";") + ending)
-        if answer is None or isinstance(answer, str):
-            raise PlanError("query() takes a SELECT", next_step="use execute() for other statements")
-        return answer
-
-    def explain(self, sql: str) -> str:
-        """The plan of a query."""
-        return explain(sql, self._catalog)
-
-
-def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
-    """The store at a path, made where there is none; without a session, a local one for this machine."""
-    from everview.runtime.pipeline import open_pipeline  # Spark is loaded only where it is needed
-
-    return Database(open_pipeline(path, spark, partitions))

@@ -94,17 +94,25 @@ def transfer(source: int, target: int, amount: int, second: int) -> dict[str, ob
     return {"source": source, "target": target, "amount": amount, "ts": START + timedelta(seconds=second)}
 
 
-def test_a_second_writer_is_told_who_holds_the_store(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_writer_is_told_who_holds_the_store_and_readers_go_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "store")
-    with everview.connect(path, spark), pytest.raises(StoreError, match="process"):
-        everview.connect(path, spark)
+    with everview.connect(path, spark, partitions=2) as db, everview.connect(path, spark) as other:
+        db.execute(PARKING)
+        db.insert("came", [car("v1", 1)])
+        db.insert("went", [car("v9", 1)])
+        with pytest.raises(StoreError, match="process"):
+            other.execute("CREATE VIEW everything AS SELECT * FROM came")
+        db.run()
+        assert rows(other.query("SELECT vid FROM parked")) == {("v1",): 1}
 
 
-def test_what_cannot_run_yet_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with everview.connect(str(tmp_path / "store"), spark) as db:
         for sql in (
-            "CREATE STREAM f (ts TIMESTAMP, TIMELINE ts) FROM csv('x')",
-            SCRIPT + "SELECT k FROM s",
+            "CREATE STREAM f (ts TIMESTAMP, TIMELINE ts) FROM csv('x'); SELECT ts FROM f",
+            SCRIPT + "DELETE FROM s",
             "SELECT * FROM nothing",
         ):
             with pytest.raises(EverviewError):

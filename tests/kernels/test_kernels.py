@@ -17,6 +17,7 @@ from everview.algebra.time import Grid
 from everview.algebra.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from everview.algebra.windows import Rows
 from everview.kernels.accumulate import Aggregate
+from everview.kernels.counts import compact_counts, count_copies, empty_counts
 from everview.kernels.frame import FROM, Frame, Result, Slice
 from everview.kernels.join import join
 from everview.kernels.ordered import latest_per_key, latest_rows
@@ -24,17 +25,7 @@ from everview.kernels.points import changing, insertions, relation_at_points, sy
 from everview.kernels.profile import distinct, distinct_unsigned, profile
 from everview.kernels.sweep import Sweep, compact_state, empty_state, sweep
 from everview.kernels.tables import join_version
-from tests.kernels.harness import Input, check
-
-
-def each_seed(variants: int) -> pytest.MarkDecorator:
-    """100 cases a kernel in the fast lane, 2,000 in the slow one, shared out among a test's variants."""
-    fast, slow = 100 // variants + 1, 2000 // variants + 1
-    lanes = [
-        pytest.param(range(fast), id="fast"),
-        pytest.param(range(fast, fast + slow), id="slow", marks=pytest.mark.slow),
-    ]
-    return pytest.mark.parametrize("seeds", lanes)
+from tests.kernels.harness import Input, check, each_seed
 
 
 def pair(rng: random.Random) -> Record:
@@ -103,6 +94,29 @@ def test_distinct(seeds: range, signed: bool) -> None:
     for seed in seeds:
         check(
             seed, {"s": Input(LEFT, pair, signed)}, step, lambda new: {"rows": new[0].clear()}, N.Distinct(S)
+        )
+
+
+@each_seed(8)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("function", [*PROFILES, "distinct"])
+def test_count_copies(seeds: range, signed: bool, function: str) -> None:
+    r = N.Stream("r", S.columns)
+    plan = N.Distinct(S) if function == "distinct" else PROFILES[function](S, r)
+    inputs = {"s": Input(LEFT, pair, signed), "r": Input(LEFT, pair, signed)}
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Result:
+        right = new[1].clear() if function == "distinct" else new[1]
+        return count_copies((new[0], right), state, function, slice_)
+
+    for seed in seeds:
+        check(
+            seed,
+            inputs,
+            step,
+            lambda new: empty_counts(new[0]),
+            plan,
+            lambda name, rows, _: compact_counts(name, rows),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pickle
 from collections.abc import Callable
@@ -64,6 +65,30 @@ def test_a_frame_comes_back_with_its_types(files: Files) -> None:
     assert [f.bytes for f in files.list_files("runs")] == [size]
     files.write_frame("runs/none.arrow", frame.clear())
     assert files.read_frame("runs/none.arrow", rows=0).schema == frame.schema
+
+
+@pytest.mark.parametrize("codec", ["lz4", "uncompressed"])
+def test_every_type_that_arrow_knows_comes_back(files: Files, codec: Any) -> None:
+    """Also from a file that another version has compressed, or has not."""
+    frame = pl.concat([odd_frame().drop("wide")] * 2, rechunk=False)
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer, compression=codec)
+    files.write("x.arrow", buffer.getvalue())
+    back = files.read_frame("x.arrow", rows=6)
+    assert back.schema == frame.schema
+    assert back.equals(frame)
+
+
+def test_a_frame_outlives_its_file(files: Files) -> None:
+    """A reader may still look at a run that is cleaned away, or written again."""
+    frame = pl.DataFrame({"v": range(10_000), "t": [f"text that is not short {i}" for i in range(10_000)]})
+    files.write_frame("x.arrow", frame)
+    back, other = files.read_frame("x.arrow"), files.read_frame("x.arrow", ["t"])
+    files.write_frame("x.arrow", frame.reverse())
+    assert files.read_frame("x.arrow").equals(frame.reverse())
+    files.delete("x.arrow")
+    assert back.equals(frame)
+    assert other.equals(frame.select("t"))
 
 
 def test_some_columns_and_rows_of_a_frame(files: Files) -> None:
@@ -226,10 +251,11 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
         files.list_files("a")
 
 
+@pytest.mark.parametrize("frame", [odd_frame(), odd_frame().drop("wide")], ids=["polars", "arrow"])
 @pytest.mark.parametrize("cut", [0, 1, 10, 200, -1])
-def test_a_truncated_frame_is_named(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_frame_is_named(tmp_path: Path, cut: int, frame: pl.DataFrame) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", odd_frame())
+    files.write_frame("x.arrow", frame)
     files.write("x.arrow", files.read("x.arrow")[:cut])
     with pytest.raises(StoreError, match=rf"{tmp_path}/x\.arrow is damaged: .*\n  next: put the file back"):
         files.read_frame("x.arrow", ["text"])

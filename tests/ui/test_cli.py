@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from everview import connect
+from everview.ui.cli import main
+
+STREAM = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts);"
 EVERVIEW = Path(sys.executable).with_name("everview")
 
 
@@ -15,12 +20,13 @@ def everview(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPr
     return subprocess.run([EVERVIEW, *arguments], capture_output=True, text=True, cwd=cwd, check=False)
 
 
-def test_demo_shows_the_numbers_of_the_paper() -> None:
-    done = everview("demo")
-    assert done.returncode == 0
-    for number in ("18.28", "19.805", "19.7666", "20.5099", "19.69"):
-        assert number in done.stdout
-    assert done.stderr == ""
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a stream and a view; to make it needs no Spark."""
+    path = str(tmp_path_factory.mktemp("cli") / "store")
+    with connect(path) as db:
+        db.execute(f"{STREAM} CREATE VIEW w AS SELECT v FROM s [NOW]")
+    return path
 
 
 def test_explain_a_file(tmp_path: Path) -> None:
@@ -29,7 +35,127 @@ def test_explain_a_file(tmp_path: Path) -> None:
     )
     done = everview("explain", "v.sql", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0] == "View v  · WKS"
+    assert done.stdout.splitlines()[0] == "View v  · WKS · keeps its changes, for ever"
+
+
+@pytest.mark.parametrize(
+    ("format", "begin"), [("text", "Project s.v"), ("svg", "<svg "), ("json", '{"parts": ')]
+)
+def test_explain_in_every_format(format: str, begin: str) -> None:
+    done = everview("explain", f"{STREAM} SELECT v FROM s", "--format", format)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [
+        ("run", "everview run views.sql --path /data/store --follow"),
+        ("query", 'everview query "SELECT * FROM parked ORDER BY vid"'),
+        ("changes", "everview changes parked --follow --format json"),
+        ("explain", "everview explain views.sql --format svg > views.svg"),
+        ("shell", "everview shell --path /data/store"),
+        ("demo", "everview demo parking"),
+    ],
+)
+def test_help_teaches_by_example(command: str, example: str) -> None:
+    done = everview(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert example in done.stdout
+
+
+def test_a_demo_that_is_not_there_is_known_before_spark_starts() -> None:
+    done = everview("demo", "highway", "--speed", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "time cannot pass 0 times as fast\n  next: give a number above 0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["query", "SELECT * FROM x"], "there is no stream, table or view 'x'\n  line 1, column 15"),
+        (["query", "SELECT u FROM w"], "'u'"),
+        (["query", "DROP VIEW w"], "a query is one SELECT, and this is more or something else"),
+        (["query", "SELECT v FROM w; DROP VIEW w"], "a query is one SELECT"),
+        (["query", "/* nothing */"], "there is no query"),
+        (
+            ["query", "SELECT v FROM w", "--format", "xml"],
+            "an answer is not shown as 'xml'\n  choices: ",
+        ),
+        (["query", "SELECT v FROM w", "--as-of", "soon"], "'soon' is no timestamp"),
+        (["changes", "ww"], "there is no stream, table or view 'ww'\n  did you mean 'w'?"),
+        (["changes", "s"], "'s' is a stream, and only a view has a change stream"),
+        (["changes", "w", "--encoding", "tag"], "changes are not shown as 'tag'\n  did you mean 'tags'?"),
+        (["changes", "w", "--since", "soon"], "Invalid value for '--since'"),
+    ],
+)
+def test_a_mistake_on_a_store_is_told_before_spark_starts(
+    store: str, arguments: list[str], said: str
+) -> None:
+    done = everview(*arguments, "--path", store)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["query", "SELECT 1 AS one"], ["changes", "v"]])
+def test_what_is_no_store_is_not_made_one(tmp_path: Path, command: list[str]) -> None:
+    done = everview(*command, "--path", str(tmp_path / "nothing"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"there is no Everview store at {tmp_path}/nothing\n  next: ")
+    (tmp_path / "letter.txt").write_text("Dear Ann")
+    done = everview(*command, "--path", str(tmp_path))
+    assert done.returncode == 1
+    assert "is not an Everview store: it holds other files (letter.txt)" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"{STREAM} CREATE VIEW v AS SELECT u FROM s;", "'u'"),
+        ("CREATE VIEW v AS SELECT v FROM nowhere", "there is no stream, table or view 'nowhere'"),
+        ("\ud800", "it is no text"),
+    ],
+)
+def test_a_script_with_a_mistake_leaves_nothing(tmp_path: Path, script: str, said: str) -> None:
+    (tmp_path / "v.sql").write_bytes(script.encode("utf-8", "surrogatepass"))
+    done = everview("run", "v.sql", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["v.sql"]
+
+
+def test_a_folder_without_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever is allowed everything is nobody for as long."""
+    import everview.runtime.store  # noqa: F401, for nobody may not read our Python
+
+    closed = tmp_path / "closed"
+    closed.mkdir(0o500)
+    script = tmp_path / "v.sql"
+    script.write_text(STREAM)
+    for folder in (script, tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    me = os.geteuid()
+    os.seteuid(me or 65534)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(script), "--path", str(closed / "store")])
+    finally:
+        os.seteuid(me)
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (1, "")
+    assert said.err.startswith("no right to ")
+    assert "next: run as a user who may, or change the rights of the folder" in said.err
+
+
+def test_a_store_that_another_process_writes(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text(STREAM)
+    with connect(str(tmp_path / "everview-store")) as db:
+        db.execute(STREAM)
+        done = everview("run", "v.sql", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"process {os.getpid()}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -44,7 +170,12 @@ def test_explain_a_file(tmp_path: Path) -> None:
             ["explain", "missing.sql"],
             "cannot read missing.sql: No such file or directory\n  next: check the path",
         ),
+        (
+            ["explain", "SELECT 1 AS one", "--format", "pdf"],
+            "a plan is not shown as 'pdf'\n  choices: text, svg, json",
+        ),
         (["demo", "highwy"], "there is no demo 'highwy'\n  did you mean 'highway'?"),
+        (["run", "missing.sql"], "cannot read missing.sql: No such file or directory"),
         (["nothing"], "No such command"),
         (["explain"], "Missing argument"),
     ],

@@ -54,11 +54,15 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
 
 @dataclass(frozen=True)
 class Stream(Node):
-    """An append-only stream; its first time line says when a row arrives."""
+    """An append-only stream; its first time line says when a row arrives.
+
+    With `since`, only its rows after that instant: who began to listen then.
+    """
 
     name: str
     columns: Schema
     sequence: tuple[str, ...] = ()
+    since: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.sequence:

@@ -1,20 +1,25 @@
 """Aggregates that can be added to and taken from: count, sum, avg, stddev.
 
-An accumulator is a set of integer columns: what a row adds to them, times n, is subtracted again when
+An accumulator is a set of columns of integers: what a row adds to them, times n, is subtracted again when
 the row ends. The answer is worked out from the sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.kernels import exact
 from everview.kernels.frame import Frame, N
+from everview.kernels.hashing import Ints
 
+Sums = Mapping[str, Ints]  # the columns of accumulators, by name
+
+COUNT = "+n"  # how many rows a group has; a + marks the columns of accumulators
 FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max")
 
 
@@ -37,147 +42,146 @@ class Aggregate:
         return self.function in ("min", "max")
 
 
-def contributions(frame: Frame, aggregates: Sequence[tuple[int, Aggregate]]) -> dict[str, pl.Series]:
-    """What each row adds to the accumulators: value · n, NULLs nothing."""
-    n = frame[N]
-    out: dict[str, pl.Series] = {}
+def contributions(frame: Frame, aggregates: Sequence[tuple[int, Aggregate]]) -> dict[str, Ints]:
+    """What each row adds to the accumulators: value · n, NULLs nothing; COUNT(*) has the rows' own."""
+    n = frame[N].to_numpy()
+    out: dict[str, Ints] = {}
     for i, aggregate in aggregates:
         if aggregate.argument is None:
-            out[f"+c{i}"] = n
             continue
         values = frame[aggregate.argument]
-        present = values.is_not_null().cast(pl.Int64) * n
+        present = n * values.is_not_null().to_numpy() if values.null_count() else n
         out[f"+c{i}"] = present
         if aggregate.function in ("sum", "avg", "stddev"):
             out |= _sums(i, aggregate, values, present)
     return out
 
 
-def _sums(i: int, aggregate: Aggregate, values: pl.Series, n: pl.Series) -> dict[str, pl.Series]:
-    wide = n.cast(pl.Int128)
+def _sums(i: int, aggregate: Aggregate, values: pl.Series, n: Ints) -> dict[str, Ints]:
+    out: dict[str, Ints] = {}
     if values.dtype.is_float():
         numbers = values.cast(pl.Float64).fill_null(0.0).to_numpy()
-        out = {}
-        for name, which in (
-            ("nan", np.isnan(numbers)),
-            ("up", numbers == np.inf),
-            ("down", numbers == -np.inf),
-        ):
-            if which.any():
-                out[f"+{name}{i}"] = pl.Series(which.astype(np.int64)) * n
-        finite = np.where(np.isfinite(numbers), numbers, 0.0)
-        limbs = exact.limbs_of_floats(finite)
-        squares = exact.squares_of_floats(finite) if aggregate.function == "stddev" else {}
+        finite = np.isfinite(numbers)
+        if not finite.all():
+            odd = (("nan", np.isnan(numbers)), ("up", numbers == np.inf), ("down", numbers == -np.inf))
+            out = {f"+{name}{i}": which * n for name, which in odd if which.any()}
+            numbers = np.where(finite, numbers, 0.0)
+        limbs = exact.of_floats(numbers)
+    elif isinstance(values.dtype, pl.Decimal):
+        limbs = exact.of_decimals(values.fill_null(0))
     else:
-        whole = _integers(values)
-        if aggregate.function != "stddev":
-            return {f"+s{i}": whole * wide}
-        out, limbs, squares = {}, exact.limbs_of_integers(whole), exact.limbs_of_integers(whole * whole)
-    out |= {f"+s{i}:{j}": limb * wide for j, limb in limbs.items()}
-    return out | {f"+q{i}:{j}": limb * wide for j, limb in squares.items()}
+        limbs = exact.of_integers(values.to_physical().cast(pl.Int64).fill_null(0).to_numpy())
+    out |= {f"+s{i}:{j}": limb for j, limb in exact.times(limbs, n).items()}
+    if aggregate.function == "stddev":
+        limbs = exact.narrow(limbs)
+        squares = exact.times(exact.product(limbs, limbs), n)
+        out |= {f"+q{i}:{j}": limb for j, limb in squares.items()}
+    return out
 
 
-def _integers(values: pl.Series) -> pl.Series:
-    """Integers as they are, decimals without their point, lengths of time in microseconds."""
-    physical = values.to_physical() if not values.dtype.is_integer() else values
-    return physical.cast(pl.Int128).fill_null(0)
+def narrowed(sums: Sums) -> dict[str, Ints]:
+    """The same sums with small limbs, as they are kept in a state; limbs that are all zero are left out."""
+    out = {name: column for name, column in sums.items() if ":" not in name}
+    for prefix in dict.fromkeys(name.partition(":")[0] + ":" for name in sums if ":" in name):
+        out |= {f"{prefix}{j}": limb for j, limb in exact.narrow(_limbs(sums, prefix)).items()}
+    return out
 
 
 def answers(
-    sums: Frame, aggregates: Sequence[tuple[int, Aggregate]], types: dict[str, pl.DataType]
+    sums: Sums, size: int, aggregates: Sequence[tuple[int, Aggregate]], types: Mapping[str, pl.DataType]
 ) -> dict[str, pl.Series]:
     """The values of the aggregates from their accumulators, a row each."""
-    return {a.output: _answer(sums, i, a, types) for i, a in aggregates}
+    return {a.output: _answer(sums, size, i, a, types) for i, a in aggregates}
 
 
-def _answer(sums: Frame, i: int, aggregate: Aggregate, types: dict[str, pl.DataType]) -> pl.Series:
-    count = _column(sums, f"+c{i}", pl.Int64)
+def _answer(
+    sums: Sums, size: int, i: int, aggregate: Aggregate, types: Mapping[str, pl.DataType]
+) -> pl.Series:
+    count = _column(sums, COUNT if aggregate.argument is None else f"+c{i}", size)
     if aggregate.function == "count":
-        return count
+        return pl.Series(count)
     argument = types[aggregate.argument or ""]
     if aggregate.function == "stddev":
         return _deviations(sums, i, count, argument)
-    divisor = count.clip(1) if aggregate.function == "avg" else pl.Series([1] * len(count), dtype=pl.Int64)
-    empty = count == 0
+    limbs = _limbs(sums, f"+s{i}:")
+    divisor = np.maximum(count, 1) if aggregate.function == "avg" else None
+    values: pl.Series
     if argument.is_float():
-        value = exact.rounded(_limbs(sums, f"+s{i}:"), divisor)
-        return _blank(_special(value, sums, i), empty)
-    total = _column(sums, f"+s{i}", pl.Int128)
-    if isinstance(argument, pl.Decimal):
-        return _blank(_decimals(total, divisor, argument.scale or 0, aggregate), empty)
-    if aggregate.function == "sum":
-        return _blank(_wrapped(total), empty)
-    if isinstance(argument, pl.Duration):
-        return _blank(total // divisor.cast(pl.Int128), empty).cast(pl.Int64)
-    return _blank(exact.rounded(exact.limbs_of_integers(total), divisor), empty)
+        values = pl.Series(_special(exact.rounded(limbs, divisor, size), sums, i))
+    elif isinstance(argument, pl.Decimal):
+        values = _decimals(limbs, divisor, size, argument.scale or 0, aggregate)
+    elif divisor is None:
+        values = pl.Series(exact.wrapped(limbs, size))
+    elif isinstance(argument, pl.Duration):
+        values = pl.Series(_floors(limbs, divisor, size))
+    else:
+        values = pl.Series(exact.rounded(limbs, divisor, size))
+    return _blank(values, count == 0)
 
 
-def _wrapped(total: pl.Series) -> pl.Series:
-    """A sum of BIGINTs wraps as Java's does."""
-    half, whole = (pl.Series([v], dtype=pl.Int128) for v in (1 << 63, 1 << 64))
-    rest = (total + half) % whole
-    return (rest + (rest < 0).cast(pl.Int128) * whole - half).cast(pl.Int64)
+def _floors(limbs: exact.Limbs, divisor: Ints, size: int) -> Ints:
+    """The mean of lengths of time, rounded down."""
+    digits, negative = exact.whole_digits(limbs, size)
+    quotient, rest = exact.divided(digits, divisor)
+    whole, _ = exact.halves(quotient, np.zeros(size, dtype=bool))
+    return np.where(negative, -whole - (rest > 0), whole)
 
 
-def _decimals(total: pl.Series, divisor: pl.Series, scale: int, aggregate: Aggregate) -> pl.Series:
+def _decimals(
+    limbs: exact.Limbs, divisor: Ints | None, size: int, scale: int, aggregate: Aggregate
+) -> pl.Series:
     """The sum or mean of decimals, rounded half up to the result's scale; NULL if it has too many digits."""
-    up = 10 ** (aggregate.scale - scale)
-    limit = 10**aggregate.precision
-    out: list[int | None] = []
-    for whole, by in zip(total.to_list(), divisor.to_list(), strict=True):
-        magnitude = (2 * abs(whole) * up + by) // (2 * by)
-        out.append(None if magnitude >= limit else magnitude if whole >= 0 else -magnitude)
-    unscaled = pl.Series(out, dtype=pl.Int128)
-    return unscaled.cast(pl.Decimal(38, 0)) if not aggregate.scale else _scaled(unscaled, aggregate)
+    digits, negative = exact.whole_digits(limbs, size)
+    digits = exact.multiplied(digits, 10 ** (aggregate.scale - scale))
+    if divisor is not None:
+        digits, rest = exact.divided(digits, divisor)
+        digits = exact.increased(digits, 2 * rest >= divisor.astype(np.uint64))
+    fits = exact.is_below(digits, 10**aggregate.precision)
+    lower, upper = exact.halves(np.where(fits, digits, np.uint64(0)), negative)
+    data = pa.py_buffer(np.stack([lower, upper], axis=1).tobytes())
+    type_ = pa.decimal128(aggregate.precision, aggregate.scale)
+    unscaled = pl.Series(pa.Array.from_buffers(type_, size, [None, data]))
+    return unscaled if fits.all() else _blank(unscaled, ~fits)
 
 
-def _scaled(unscaled: pl.Series, aggregate: Aggregate) -> pl.Series:
-    from decimal import Decimal
-
-    values = [None if v is None else Decimal(v).scaleb(-aggregate.scale) for v in unscaled.to_list()]
-    return pl.Series(values, dtype=pl.Decimal(aggregate.precision, aggregate.scale))
-
-
-def _special(value: pl.Series, sums: Frame, i: int) -> pl.Series:
+def _special(value: np.ndarray, sums: Sums, i: int) -> np.ndarray:
     """NaN where a NaN or infinities of both signs are among the values, ±∞ where infinities of one are."""
-    nan, up, down = (_column(sums, f"+{name}{i}", pl.Int64).to_numpy() > 0 for name in ("nan", "up", "down"))
-    numbers = value.to_numpy().copy()
-    numbers[up] = np.inf
-    numbers[down] = -np.inf
-    numbers[nan | (up & down)] = np.nan
-    return pl.Series(numbers)
+    if not any(f"+{name}{i}" in sums for name in ("nan", "up", "down")):
+        return value
+    nan, up, down = (_column(sums, f"+{name}{i}", len(value)) > 0 for name in ("nan", "up", "down"))
+    value = np.where(up, np.inf, np.where(down, -np.inf, value))
+    return np.where(nan | (up & down), np.nan, value)
 
 
-def _deviations(sums: Frame, i: int, count: pl.Series, argument: pl.DataType) -> pl.Series:
-    """The last step of STDDEV needs integers longer than any column's: it is done outside of Polars."""
+def _deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Series:
+    """The last step of STDDEV needs integers longer than any column's: it is done outside of numpy."""
     totals, squares = (
         [exact.to_integer(row) for row in _rows(_limbs(sums, f"+{p}{i}:"), len(count))] for p in "sq"
     )
     scale = 10.0 ** (argument.scale or 0) if isinstance(argument, pl.Decimal) else 1.0
-    special = pl.Series(np.zeros(len(count)))
-    special = _special(special, sums, i) if argument.is_float() else special
-    odd = ~np.isfinite(special.to_numpy())
+    odd = ~np.isfinite(_special(np.zeros(len(count)), sums, i))
     out = [
         None if c < 2 else float("nan") if o else exact.deviation(c, t, q) / scale
-        for c, o, t, q in zip(count.to_list(), odd, totals, squares, strict=True)
+        for c, o, t, q in zip(count.tolist(), odd, totals, squares, strict=True)
     ]
     return pl.Series(out, dtype=pl.Float64)
 
 
-def _rows(limbs: dict[int, pl.Series], size: int) -> list[dict[int, int]]:
-    columns = {j: limb.to_list() for j, limb in limbs.items()}
+def _rows(limbs: exact.Limbs, size: int) -> list[dict[int, int]]:
+    columns = {j: limb.tolist() for j, limb in limbs.items()}
     return [{j: column[row] for j, column in columns.items()} for row in range(size)]
 
 
-def _limbs(sums: Frame, prefix: str) -> dict[int, pl.Series]:
-    return {int(c[len(prefix) :]): sums[c] for c in sums.columns if c.startswith(prefix)}
+def _limbs(sums: Sums, prefix: str) -> exact.Limbs:
+    return {int(c[len(prefix) :]): sums[c] for c in sums if c.startswith(prefix)}
 
 
-def _column(sums: Frame, name: str, type_: pl.DataType | type[pl.DataType]) -> pl.Series:
-    if name in sums.columns:
-        return sums[name]
-    return pl.Series([0] * sums.height, dtype=type_)
+def _column(sums: Sums, name: str, size: int) -> Ints:
+    return sums[name] if name in sums else np.zeros(size, dtype=np.int64)
 
 
-def _blank(values: pl.Series, empty: pl.Series) -> pl.Series:
-    return pl.select(pl.when(~empty).then(values)).to_series()
+def _blank(values: pl.Series, empty: np.ndarray) -> pl.Series:
+    """NULL in the empty places."""
+    if not empty.any():
+        return values
+    return pl.select(pl.when(pl.Series(~empty)).then(values)).to_series()

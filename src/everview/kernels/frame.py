@@ -3,7 +3,8 @@
 A frame has any columns for the record, and three for the change: `_from`, `_until`, `_n`. A kernel is
 a pure function (Δ inputs, state) → (Δ output, what to add to the state). A state is a frame too: the
 rows that were added and have not yet ended. It may hold rows that would cancel; `consolidate` makes
-it small again and changes no answer.
+it small again and changes no answer. What a kernel adds to its state has one more column, `_hash`: a
+number for the row's key, by which the rows are sorted (`keys.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from everview.kernels.hashing import Ints, combined
+
 FROM, UNTIL, N = "_from", "_until", "_n"
+HASH = "_hash"
 CHANGE = (FROM, UNTIL, N)
 INFINITY = 2**63 - 1
 BEFORE_ALL = -(2**63)  # the bound before the first step; all rows begin after it
@@ -47,7 +51,7 @@ def record_columns(frame: Frame) -> list[str]:
     >>> record_columns(changes({"v": [1]}, [(0, 5, 1)]))
     ['v']
     """
-    return [c for c in frame.columns if c not in CHANGE]
+    return [c for c in frame.columns if c not in CHANGE and c != HASH]
 
 
 def changes(record: Mapping[str, Sequence[object]], times: Sequence[tuple[int, int, int]]) -> Frame:
@@ -73,15 +77,67 @@ def alive(frame: Frame, bound: int) -> Frame:
 def consolidate(frame: Frame, bound: int | None = None) -> Frame:
     """Sums n over equal (record, from, until) and drops zeros; no snapshot changes.
 
-    With a bound, beginnings up to it count as the bound itself: what began earlier began alike.
+    With a bound, beginnings up to it count as the bound itself: what began earlier began alike. Rows of
+    a state are sorted by the number of their key again, and with a bound coalesced where that makes them
+    fewer.
 
     >>> consolidate(changes({"v": [1, 1, 2]}, [(0, 9, 1), (3, 9, -1), (4, 9, 1)]), 5).rows()
     [(2, 5, 9, 1)]
     """
     if bound is not None:
         frame = frame.with_columns(pl.max_horizontal(FROM, pl.lit(bound, pl.Int64)).alias(FROM))
-    summed = added_up(frame, [*record_columns(frame), FROM, UNTIL], [N])
-    return summed.filter(pl.col(N) != 0).select(frame.columns)
+    if HASH not in frame.columns or frame[HASH].null_count():
+        return _added_up_rows(frame).select(c for c in frame.columns if c != HASH)
+    repeated = occurs_twice(_numbers(frame, HASH, FROM, UNTIL))
+    if repeated.any():
+        frame = stacked([frame.filter(~repeated), _added_up_rows(frame.filter(repeated))])
+    if bound is not None:
+        frame = _coalesced(frame)
+    return frame.sort(HASH)
+
+
+def _added_up_rows(frame: Frame) -> Frame:
+    keys = [c for c in frame.columns if c != N]
+    return added_up(frame, keys, [N]).filter(pl.col(N) != 0).select(frame.columns)
+
+
+def _numbers(frame: Frame, *columns: str) -> Ints:
+    """One number for some columns of integers; rows that differ nearly always differ in it."""
+    return combined([frame[c].to_numpy() for c in columns])
+
+
+def occurs_twice(numbers: Ints) -> np.ndarray:
+    """Whether the number of a row is that of another row, too."""
+    ordered = np.sort(numbers)
+    return _is_among(numbers, ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def _is_among(numbers: Ints, ordered: Ints) -> np.ndarray:
+    if not len(ordered):
+        return np.zeros(len(numbers), dtype=bool)
+    found = ordered[np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)]
+    return np.equal(found, numbers)
+
+
+def _coalesced(frame: Frame) -> Frame:
+    """Rows of equal record and n, of which one begins where the other ends, as one (paper 1, equation 16)."""
+    if frame.is_empty() or frame[FROM].max() < frame[UNTIL].min():  # type: ignore[operator]
+        return frame
+    begins, ends = _numbers(frame, HASH, N, FROM), _numbers(frame, HASH, N, UNTIL)
+    ordered = np.sort(ends)
+    meeting = ordered[_is_among(ordered, np.sort(begins))]
+    if not len(meeting):
+        return frame
+    adjacent = _is_among(begins, meeting) | _is_among(ends, meeting)
+    rows, _ = numbered(frame.filter(adjacent), [*record_columns(frame), N])
+    rows = rows.sort("_id", FROM, UNTIL)
+    ids, since, until = (rows[c].to_numpy() for c in ("_id", FROM, UNTIL))
+    starts = group_starts(ids)
+    starts[1:] |= since[1:] != until[:-1]
+    first = np.flatnonzero(starts)
+    last = np.append(first[1:], len(starts)) - 1
+    joined = rows[first].with_columns(pl.Series(UNTIL, until[last[: len(first)]])).select(frame.columns)
+    return stacked([frame.filter(~adjacent), joined])
 
 
 def added_up(frame: Frame, keys: Sequence[str], sums: Sequence[str]) -> Frame:
@@ -116,24 +172,6 @@ def numbered(frame: Frame, keys: Sequence[str], name: str = "_id") -> tuple[Fram
     return joined.drop(equal), found.drop(equal)
 
 
-def identified(frame: Frame, keys: Frame, on: Sequence[str], name: str = "_id") -> Frame:
-    """The rows whose key is among the numbered keys, with that number and their change only."""
-    if not on:
-        return frame.select(pl.lit(0, pl.UInt32).alias(name), *CHANGE)
-    equal, marked = _marked(frame, on)
-    wanted = _marked(keys, on)[1].select(name, *equal)
-    return marked.join(wanted, on=equal, how="inner", nulls_equal=True).select(name, *CHANGE)
-
-
-def matching(frame: Frame, keys: Frame, on: Sequence[str]) -> Frame:
-    """The rows of a frame whose key occurs among the keys; NULLs are equal."""
-    if not on or frame.is_empty():
-        return frame
-    equal, marked = _marked(frame, on)
-    wanted = _marked(keys, on)[1].select(equal)
-    return marked.join(wanted, on=equal, how="semi", nulls_equal=True, maintain_order="left").drop(equal)
-
-
 def _marked(frame: Frame, keys: Sequence[str]) -> tuple[list[str], Frame]:
     """The frame with its keys in a form that Polars compares as Spark does."""
     equal = [f"_eq{i}" for i in range(len(keys))]
@@ -147,17 +185,3 @@ def group_starts(ids: np.ndarray) -> np.ndarray:
         starts[0] = True
         np.not_equal(ids[1:], ids[:-1], out=starts[1:])
     return starts
-
-
-def running_sum(values: pl.Series, starts: np.ndarray) -> pl.Series:
-    """The cumulative sum within each group, for rows sorted by group.
-
-    The sum of all rows before a group is taken off again; integers wrap, so that this is exact.
-    """
-    total = values.cum_sum()
-    first = np.flatnonzero(starts)
-    if not len(first):
-        return total
-    before = (total - values).gather(first)
-    lengths = np.diff(np.append(first, len(values)))
-    return total - before.gather(np.repeat(np.arange(len(first)), lengths))

@@ -1,18 +1,18 @@
 """The join of two streams of change rows (paper 1, equations 3 and 11; algorithm 5).
 
 Every pair whose keys match and whose intervals overlap: the concatenation, [max from, min until), n·m.
-New pairs are ΔL×R, L×ΔR and ΔL×ΔR.
+New pairs are ΔL×R, L×ΔR and ΔL×ΔR. The rows of a state that have one of the new keys are found by the
+numbers of their keys (`keys.py`); the others are not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import polars as pl
-
-from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, State, comparable, stacked
-
-_RIGHT = {FROM: "_from_right", UNTIL: "_until_right", N: "_n_right"}
+from everview.kernels.band import band_join
+from everview.kernels.frame import Frame, Result, State, stacked
+from everview.kernels.keys import arranged, matches, numbers_of
+from everview.kernels.pairs import paired, without_nulls
 
 
 def join(
@@ -22,10 +22,7 @@ def join(
     right_on: Sequence[str],
     nulls_equal: bool = False,
 ) -> Result:
-    """One step of the join; its state is both inputs.
-
-    Without keys every pair that overlaps in time matches; that is a join on the intervals, not a
-    nested loop.
+    """One step of the join on a key; its state is both inputs. Without keys all that overlap in time match.
 
     >>> from everview.kernels.frame import changes
     >>> left = changes({"k": [1], "a": ["x"]}, [(0, 9, 1)])
@@ -34,33 +31,18 @@ def join(
     >>> join((left, right), none, ["k"], ["j"]).output.rows()
     [(1, 'x', 1, 'y', 5, 9, 2)]
     """
-    left, right = new
+    if not left_on:
+        return band_join(new, state)
+    left, right = (
+        arranged(side if nulls_equal else without_nulls(side, on), on)
+        for side, on in zip(new, (left_on, right_on), strict=True)
+    )
+    old_left, there = matches(state["left"], left_on, right, right_on, numbers_of(right, right_on))
+    new_left, both = matches(left, left_on, right, right_on, numbers_of(right, right_on))
+    old_right, here = matches(state["right"], right_on, left, left_on, numbers_of(left, left_on))
     pairs = [
-        _pairs(stacked([state["left"], left]), right, left_on, right_on, nulls_equal),
-        _pairs(left, state["right"], left_on, right_on, nulls_equal),
+        paired(state["left"], old_left, right, there),
+        paired(left, new_left, right, both),
+        paired(left, here, state["right"], old_right),
     ]
     return Result(stacked(pairs), {"left": left, "right": right})
-
-
-def _pairs(
-    left: Frame, right: Frame, left_on: Sequence[str], right_on: Sequence[str], nulls_equal: bool
-) -> Frame:
-    columns = [*(c for c in left.columns if c not in (FROM, UNTIL, N)), *right.columns]
-    there = right.rename(_RIGHT)
-    if left_on:
-        keys = [f"_key{i}" for i in range(len(left_on))]
-        here = left.with_columns(comparable(left, c).alias(k) for c, k in zip(left_on, keys, strict=True))
-        there = there.with_columns(comparable(there, c).alias(k) for c, k in zip(right_on, keys, strict=True))
-        matched = here.join(there, on=keys, how="inner", nulls_equal=nulls_equal)
-        matched = matched.filter(
-            pl.max_horizontal(FROM, _RIGHT[FROM]) < pl.min_horizontal(UNTIL, _RIGHT[UNTIL])
-        )
-    else:
-        matched = left.join_where(
-            there, pl.col(FROM) < pl.col(_RIGHT[UNTIL]), pl.col(_RIGHT[FROM]) < pl.col(UNTIL)
-        )
-    return matched.with_columns(
-        pl.max_horizontal(FROM, _RIGHT[FROM]).alias(FROM),
-        pl.min_horizontal(UNTIL, _RIGHT[UNTIL]).alias(UNTIL),
-        (pl.col(N) * pl.col(_RIGHT[N])).alias(N),
-    ).select(columns)

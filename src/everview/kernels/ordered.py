@@ -24,6 +24,8 @@ from everview.kernels.frame import (
     record_columns,
     stacked,
 )
+from everview.kernels.hashing import hashes
+from everview.kernels.keys import arranged, grouped, matches
 
 _NEW, _END = "_new", "_end"
 
@@ -53,7 +55,8 @@ def latest_per_key(
 def _pushed_out(
     new: Frame, state: State, count: int, partition: Sequence[str], order: Sequence[str], deletes: str | None
 ) -> Result:
-    known = consolidate(state["open"])
+    columns = [*record_columns(new), FROM, UNTIL, N]
+    known = consolidate(_touched(new, state["open"], partition)[columns])
     both = stacked([_copies(known, False), _copies(new, True)])
     both = both.sort([*partition, *order], nulls_last=False, maintain_order=True)
     end = pl.col(FROM).shift(-count)
@@ -65,10 +68,18 @@ def _pushed_out(
     closed = shown.filter(~pl.col(_NEW) & (pl.col(_END) < pl.col(UNTIL))).with_columns(
         pl.col(_END).alias(FROM), pl.lit(-1, pl.Int64).alias(N)
     )
-    columns = [*record_columns(new), FROM, UNTIL, N]
     still_open = shown.filter(pl.col(_END) == INFINITY).select(columns)
     output = stacked([closed.select(columns), opened.select(columns)])
-    return Result(output, {"open": _change(known, still_open)})
+    return Result(output, {"open": arranged(_change(known, still_open), partition)})
+
+
+def _touched(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
+    """The open rows of the partitions in which something arrives; the others stay as they are."""
+    if not partition:
+        return known
+    groups = grouped(new, partition, hashes(new, partition))
+    rows, _ = matches(known, partition, new[groups.firsts], partition, groups.hashes)
+    return known[np.sort(rows)]
 
 
 def _copies(frame: Frame, new: bool) -> Frame:

@@ -6,27 +6,16 @@ is emitted is f(after) - f(before), as maximal pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
-import polars as pl
 
-from everview.kernels.frame import (
-    FROM,
-    UNTIL,
-    Frame,
-    N,
-    Result,
-    State,
-    group_starts,
-    identified,
-    numbered,
-    record_columns,
-    stacked,
-)  # fmt: skip
+from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, State, group_starts, record_columns, stacked
+from everview.kernels.hashing import Ints as Counts
+from everview.kernels.hashing import hashes
+from everview.kernels.keys import arranged, grouped, matches
+from everview.kernels.timeline import in_time_order, pieces
 
-Counts = npt.NDArray[np.int64]
 Function = Callable[[Counts, Counts], Counts]
 
 
@@ -56,15 +45,19 @@ def profile(new: tuple[Frame, Frame], state: State, function: str) -> Result:
     >>> profile((left, right), none, "difference").output.rows()
     [(1, 0, 5, 2), (1, 5, 9, 1)]
     """
-    left, right = new
-    output = _difference((state["left"], state["right"]), (left, right), FUNCTIONS[function])
+    columns = record_columns(new[0])
+    numbers = [hashes(side, columns) for side in new]
+    output = _difference((state["left"], state["right"]), new, numbers, FUNCTIONS[function])
+    left, right = (arranged(side, columns, own) for side, own in zip(new, numbers, strict=True))
     return Result(output, {"left": left, "right": right})
 
 
 def distinct(new: Frame, state: State) -> Result:
     """δ over a stream that may have negative rows: the state is the input."""
-    empty = new.clear()
-    return Result(_difference((state["rows"], empty), (new, empty), _once), {"rows": new})
+    columns = record_columns(new)
+    numbers = hashes(new, columns)
+    output = _difference((state["rows"], new.clear()), (new, new.clear()), [numbers], _once)
+    return Result(output, {"rows": arranged(new, columns, numbers)})
 
 
 def distinct_unsigned(new: Frame, state: State) -> Result:
@@ -73,63 +66,59 @@ def distinct_unsigned(new: Frame, state: State) -> Result:
     >>> from everview.kernels.frame import changes
     >>> covered = {"covered": changes({"v": [1]}, [(0, 5, 1)])}
     >>> step = distinct_unsigned(changes({"v": [1]}, [(0, 9, 1)]), covered)
-    >>> step.output.rows(), step.added["covered"].rows()
+    >>> step.output.rows(), step.added["covered"].drop("_hash").rows()
     ([(1, 5, 9, 1)], [(1, 5, 9, 1)])
     """
-    empty = new.clear()
-    output = _difference((state["covered"], empty), (new, empty), _once)
-    return Result(output, {"covered": output})
+    columns = record_columns(new)
+    numbers = hashes(new, columns)
+    output = _difference((state["covered"], new.clear()), (new, new.clear()), [numbers], _once)
+    return Result(output, {"covered": arranged(output, columns)})
 
 
-def _difference(old: tuple[Frame, Frame], new: tuple[Frame, Frame], function: Function) -> Frame:
-    """f(after) - f(before) of the touched records, as maximal pieces."""
+def _difference(
+    old: tuple[Frame, Frame], new: tuple[Frame, Frame], numbers: Sequence[Counts], function: Function
+) -> Frame:
+    """f(after) - f(before) of the touched records, as maximal pieces; `numbers` are those of the new rows."""
     columns = record_columns(new[0])
-    touched, keys = numbered(stacked([side.select(columns) for side in new]), columns)
-    if touched.is_empty():
+    rows = stacked([side[[*columns, FROM, UNTIL, N]] for side in new])
+    if rows.is_empty():
         return new[0].clear()
-    events = [_events(identified(f, keys, columns)) for f in (*old, *new)]
+    groups = grouped(rows, columns, np.concatenate(numbers))
+    records = rows[groups.firsts]
+    size = new[0].height
+    # Old rows count before and after, new ones after only.
+    events = [
+        *(_old_events(side, records, columns, groups.hashes) for side in old),
+        _events(groups.ids[:size], new[0]),
+        _events(groups.ids[size:], new[1]),
+    ]
     ids, times, counts = (np.concatenate(parts) for parts in zip(*events, strict=True))
-    # Which of the four frames an event comes from: old rows count before and after, new ones after only.
-    source = np.repeat(np.arange(4), [len(e[0]) for e in events])
-    order = np.lexsort((times, ids))
-    ids, times, counts, source = ids[order], times[order], counts[order], source[order]
-    first = np.flatnonzero(group_starts(ids) | group_starts(times))
+    sizes = [len(e[0]) for e in events]
+    order, first = in_time_order(ids, times)
+    ids, times, counts = ids[order][first], times[order][first], counts[order]
+    source = np.repeat(np.arange(4, dtype=np.int8), sizes)[order]
 
-    def running(*sources: int) -> Counts:
+    def running(which: int) -> Counts:
         """The copies after each instant. All rows of a record end, so that each record begins at 0 again."""
-        return np.cumsum(np.add.reduceat(np.where(np.isin(source, sources), counts, 0), first))
+        if not sizes[which]:
+            return np.zeros(len(first), dtype=np.int64)
+        return np.cumsum(np.add.reduceat(np.where(source == which, counts, 0), first))
 
-    change = function(running(0, 2), running(1, 3)) - function(running(0), running(1))
-    ids, times = ids[first], times[first]
-    return _pieces(ids, times, change, group_starts(ids), keys, columns)
+    left, right = running(0), running(1)
+    change = function(left + running(2), right + running(3)) - function(left, right)
+    return pieces(records, columns, ids, times, change, group_starts(ids))
 
 
-def _events(rows: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _old_events(
+    rows: Frame, records: Frame, columns: list[str], numbers: Counts
+) -> tuple[Counts, Counts, Counts]:
+    """The begins and ends of those rows of a state that have one of the records."""
+    found, ids = matches(rows, columns, records, columns, numbers)
+    return _events(ids, rows[[FROM, UNTIL, N]][found])
+
+
+def _events(ids: Counts, rows: Frame) -> tuple[Counts, Counts, Counts]:
     """Where copies begin (+n) and end (-n): the record's number, the instant, the count."""
-    ids, n = rows["_id"].to_numpy(), rows[N].to_numpy()
+    n = rows[N].to_numpy()
     times = np.concatenate([rows[FROM].to_numpy(), rows[UNTIL].to_numpy()])
     return np.concatenate([ids, ids]), times, np.concatenate([n, -n])
-
-
-def _pieces(
-    ids: np.ndarray,
-    times: np.ndarray,
-    change: np.ndarray,
-    starts: np.ndarray,
-    keys: Frame,
-    columns: list[str],
-) -> Frame:
-    """Maximal pieces of constant change, as rows."""
-    previous = np.zeros_like(change)
-    previous[1:] = change[:-1]
-    previous[starts] = 0
-    kept = np.flatnonzero(change != previous)
-    ids, times, change = ids[kept], times[kept], change[kept]
-    until = np.empty_like(times)
-    until[:-1] = times[1:]
-    shown = np.flatnonzero(change != 0)
-    pieces = pl.DataFrame(
-        {"_id": ids[shown], FROM: times[shown], UNTIL: until[shown], N: change[shown]},
-        {"_id": pl.UInt32, FROM: pl.Int64, UNTIL: pl.Int64, N: pl.Int64},
-    )
-    return pieces.join(keys, on="_id", how="left", maintain_order="left").select(*columns, FROM, UNTIL, N)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
-from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, State, comparable, record_columns, stacked
-
-_ROW, _SINCE, _TO, _COPIES = "_row", "_since", "_to", "_copies"
+from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, State, record_columns, stacked
+from everview.kernels.hashing import Ints, hashes
+from everview.kernels.keys import arranged, matches, spread
+from everview.kernels.pairs import without_nulls
 
 
 def join_version(
@@ -25,17 +27,35 @@ def join_version(
     >>> join_version(stream, table, {"versions": table.clear()}, "ts", ["k"], ["id"]).output.rows()
     [(1, 5, 1, 'old', 5, 15, 1)]
     """
-    versions = stacked([state["versions"], table])
-    there = versions.rename({FROM: _SINCE, UNTIL: _TO, N: _COPIES})
-    keys = [f"_key{i}" for i in range(len(left_on))]
-    here = stream.with_columns(comparable(stream, c).alias(k) for c, k in zip(left_on, keys, strict=True))
-    there = there.with_columns(comparable(there, c).alias(k) for c, k in zip(right_on, keys, strict=True))
-    at = pl.col(timestamp).cast(pl.Int64)
-    if keys:
-        pairs = here.join(there, on=keys, how="inner").filter((pl.col(_SINCE) <= at) & (at < pl.col(_TO)))
-    else:
-        pairs = here.join_where(there, pl.col(_SINCE) <= at, at < pl.col(_TO))
-    output = pairs.with_columns((pl.col(N) * pl.col(_COPIES)).alias(N)).select(
-        *record_columns(stream), *record_columns(table), FROM, UNTIL, N
-    )
-    return Result(output, {"versions": table})
+    stream = without_nulls(stream, [*left_on, timestamp])
+    table = arranged(without_nulls(table, right_on), right_on)
+    instants = stream[timestamp].cast(pl.Int64).to_numpy()
+    numbers = hashes(stream, left_on)
+    met = []
+    for versions in (state["versions"], table):
+        if left_on:
+            there, here = matches(versions, right_on, stream, left_on, numbers)
+        else:
+            there, here = _during(versions, instants)
+        met.append(_versions(stream, here, instants, versions, there))
+    return Result(stacked(met), {"versions": table})
+
+
+def _during(versions: Frame, instants: Ints) -> tuple[Ints, Ints]:
+    """All versions with the rows of the stream that come while they hold."""
+    order = np.argsort(instants)
+    low, high = (np.searchsorted(instants[order], versions[c].to_numpy()) for c in (FROM, UNTIL))
+    here, there = spread(low, np.maximum(low, high))
+    return there, order[here]
+
+
+def _versions(stream: Frame, here: Ints, instants: Ints, versions: Frame, there: Ints) -> Frame:
+    """Of some rows and versions those where the version holds at the row's instant."""
+    found = versions[[FROM, UNTIL, N]][there]
+    at = instants[here]
+    kept = np.flatnonzero((found[FROM].to_numpy() <= at) & (at < found[UNTIL].to_numpy()))
+    rows = stream[here[kept]]
+    n = rows[N].to_numpy() * found[N].to_numpy()[kept]
+    table = versions[record_columns(versions)][there[kept]]
+    columns = [*rows[record_columns(stream)].get_columns(), *table.get_columns()]
+    return pl.DataFrame([*columns, rows[FROM], rows[UNTIL], pl.Series(N, n)])

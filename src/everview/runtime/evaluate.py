@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from everview.kernels.frame import Slice
 from everview.runtime.files import Files
 from everview.runtime.manifest import Traces
-from everview.runtime.runs import Run, TraceId
-from everview.runtime.task import VIEW_LINES, KernelTask, ViewTask, read_report
+from everview.runtime.prepare import Evaluated as Evaluated
+from everview.runtime.prepare import Prepared
+from everview.runtime.runs import bring_to_disk
+from everview.runtime.task import StageTask, read_lines
 from everview.spark import physical as P
-from everview.spark.catalyst import spark_schema
-from everview.spark.exchange import Layout
-from everview.spark.step import Step
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """What a slice left: new lists of runs for the operators' state and the views, and rows for each view."""
-
-    traces: dict[TraceId, tuple[Run, ...]]
-    changes: dict[str, int]
+from everview.spark.physical import operator_name as operator_name
+from everview.spark.step import chain
 
 
 def evaluate(
@@ -39,42 +30,49 @@ def evaluate(
     before: Traces,
     step: int,
     slice_: Slice,
+    *,
+    named: Callable[[P.Physical], str] | None = None,
+    beside: DataFrame | None = None,
 ) -> Evaluated:
-    """Evaluates the plans of views over the new rows that `scans` hold, and the state as it was before."""
-    operators: dict[P.Physical, str] = {}
+    """Evaluates the plans of views over the new rows that `scans` hold, and the state as it was before.
 
-    def task(node: P.Physical, layout: Layout) -> KernelTask:
-        operator = operators.setdefault(node, operator_name(node))
-        schema = to_arrow_schema(spark_schema(node.types), timezone="UTC")
-        return KernelTask(node, layout, operator, before, files, step, slice_, schema)
-
-    built = Step(session, scans, partitions, slice_.first, task)
-    frames = built.frames(plans.values())
-    sinks = [f.mapInArrow(ViewTask(v, files, step), VIEW_LINES) for v, f in zip(plans, frames, strict=True)]
-    try:
-        lines = reduce(DataFrame.unionAll, sinks).collect() if sinks else []
-    finally:
-        built.done()
-    traces: dict[TraceId, tuple[Run, ...]] = {}
-    changes = dict.fromkeys(plans, 0)
-    for line in lines:
-        view, run = TraceId("view", line.view), Run.from_json(json.loads(line.run))
-        traces[view] = (*traces.get(view, before.get(view, ())), run)
-        changes[line.view] += run.rows
-    for operator in operators.values():
-        for partition in range(partitions):
-            traces.update(read_report(files, operator, step, partition))
-    return Evaluated(traces, changes)
+    `named` says under which name an operator keeps its state; `beside` yields lines of other runs that the
+    same job writes. When it returns, all files that the result names are on the disk.
+    """
+    work = Prepared.of(plans, before, named or operator_name)
+    programs = work.programs(_hasty(files), partitions, before, step, slice_)
+    tasks = [partial(StageTask, program) for program in programs]
+    frames = chain(session, work.stages, scans, partitions, slice_.first, tasks)
+    frames += [] if beside is None else [beside]
+    lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
+    reports = [report for line in lines if not line.trace for report in json.loads(line.run)]
+    done = work.evaluated(reports, before)
+    for trace, runs in read_lines((line.trace, line.run) for line in lines if line.trace).items():
+        done.traces[trace] = (*before.get(trace, ()), *runs)
+    bring_to_disk(files, before, done.traces)
+    return done
 
 
-def operator_name(node: P.Physical) -> str:
-    """A name for a kernel that is the same in every step and after every restart: by what it computes."""
-    return f"{type(node).__name__}-{hashlib.sha256(repr(node).encode()).hexdigest()[:16]}"
+def _hasty(files: Files) -> Files:
+    """The same files, written without waiting for the disk: that is done once, for all, at the end."""
+    hasty = copy.copy(files)
+    hasty.durable = False
+    return hasty
 
 
 def scans_of(plans: Iterable[P.Physical]) -> set[P.Scan]:
     """The streams and tables that plans read."""
     found: set[P.Scan] = set()
+    seen: set[P.Physical] = set()
+
+    def walk(plan: P.Physical) -> None:
+        if plan not in seen:
+            seen.add(plan)
+            if isinstance(plan, P.Scan):
+                found.add(plan)
+            for below in plan.inputs:
+                walk(below)
+
     for plan in plans:
-        found |= {plan} if isinstance(plan, P.Scan) else scans_of(plan.inputs)
+        walk(plan)
     return found

@@ -2,8 +2,8 @@
 
 A store lies in a local folder, or wherever `pyarrow.fs` can go (`hdfs://…`, `s3://…`, `gs://…`). A file is
 written under a temporary name beside its own and renamed: who reads sees the old file or the new one,
-never a half. Frames are Arrow IPC files, written and read by Polars, whose 128-bit integers pyarrow does
-not know.
+never a half. Frames are Arrow IPC files: compressed where they cross a network, and plain in a local
+folder, so that a task maps them into its memory and reads only what it looks at.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
+import pyarrow.ipc as arrow_ipc  # type: ignore[import-untyped]
 from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 
 from everview.errors import StoreError
@@ -29,8 +31,6 @@ from everview.kernels.frame import Frame
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-# A third of the bytes for about the same time, and damage is found where plain bytes would hide it.
-_COMPRESSION: Literal["lz4"] = "lz4"
 
 
 class FileMissing(StoreError):
@@ -171,9 +171,7 @@ class Files:
 
     def write_frame(self, path: str, frame: Frame) -> int:
         """Writes a frame, and says how many bytes it takes."""
-        buffer = io.BytesIO()
-        frame.write_ipc(buffer, compression=_COMPRESSION)
-        data = buffer.getbuffer()
+        data = _encoded(frame, "uncompressed" if self.local else "lz4")
         self.write(path, data)
         return len(data)
 
@@ -186,22 +184,32 @@ class Files:
     ) -> Frame:
         """A frame: those of the columns that it has, and the rows for which `where` holds.
 
-        `rows` is how many it was written with; another number is damage.
+        `rows` is how many it was written with; another number is damage. A local file is mapped, not
+        read: what nobody looks at stays on the disk. The file may be deleted meanwhile, as a mapping
+        holds it; it is never written to again.
         """
-        data = self.read(path)
+        data = self._mapped(path)
+        needed = None if columns is None else {*columns, *(() if where is None else where.meta.root_names())}
         try:
-            picked = None
-            if columns is not None:
-                needed = {*columns, *(() if where is None else where.meta.root_names())}
-                picked = [c for c in pl.read_ipc_schema(io.BytesIO(data)) if c in needed]
-            frame = pl.read_ipc(data, columns=picked)
+            frame = _decoded(data, needed)
         # A panic of Polars is no Exception, and damaged bytes can cause one.
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ArrowException, OSError) as error:
             raise self.damaged(path, _first_line(error)) from error
         if rows is not None and frame.height != rows:
             raise self.damaged(path, f"it has {frame.height} rows, and was written with {rows}")
         frame = frame if where is None else frame.filter(where)
         return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
+
+    def _mapped(self, path: str) -> Any:
+        """The bytes of a file as a buffer; those of a local file as they lie on the disk."""
+        if not self.local:
+            return pa.py_buffer(self.read(path))
+        with self._explained("read", path):
+            full = self.full_path(path)
+            if not os.path.getsize(full):  # there is nothing to map
+                return pa.py_buffer(b"")
+            with pa.memory_map(full) as stream:
+                return stream.read_buffer()
 
     def list_files(self, folder: str = "", recursive: bool = True) -> list[Listed]:
         """The files in a folder, sorted by path; none if it is missing."""
@@ -260,6 +268,45 @@ def is_temporary(path: str) -> bool:
     """Whether a file is one that was never finished, or is just being written."""
     name = path.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith(".tmp")
+
+
+def _encoded(frame: Frame, compression: Literal["uncompressed", "lz4"]) -> memoryview:
+    """A frame as an Arrow file."""
+    if all(_is_fixed(type_) for type_ in frame.dtypes):
+        table = frame.rechunk().to_arrow()  # one batch: its readers search it as a whole
+        sink = pa.BufferOutputStream()
+        codec = None if compression == "uncompressed" else compression
+        options = arrow_ipc.IpcWriteOptions(compression=codec)
+        with arrow_ipc.new_file(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+        return memoryview(sink.getvalue())
+    # Polars takes longer, but writes of a few strings out of many only those.
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc(buffer, compression=compression, record_batch_size=max(frame.height, 1))
+    return buffer.getbuffer()
+
+
+def _is_fixed(type_: pl.DataType) -> bool:
+    """Whether all values of a type take the same space, and pyarrow knows it."""
+    plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
+    return plain and type_ not in (pl.Int128, pl.UInt128)
+
+
+def _decoded(data: Any, columns: set[str] | None) -> Frame:
+    """The columns of an Arrow file, without a copy of what is not compressed."""
+    try:
+        reader = arrow_ipc.open_file(data)
+    except pa.ArrowNotImplementedError:  # pyarrow does not know the 128-bit integers of Polars
+        frame = pl.read_ipc(data.to_pybytes())
+        return frame if columns is None else frame.select(c for c in frame.columns if c in columns)
+    if columns is not None:
+        places = [i for i, name in enumerate(reader.schema.names) if name in columns]
+        reader = arrow_ipc.open_file(data, options=arrow_ipc.IpcReadOptions(included_fields=places))
+    table = reader.read_all()
+    table.validate()
+    mapped = pl.from_arrow(table, rechunk=False)
+    assert isinstance(mapped, pl.DataFrame)
+    return mapped
 
 
 def _without_secrets(text: str) -> str:

@@ -38,8 +38,11 @@ class Manifest:
     """A store after a step.
 
     `bound` is the common bound of its streams, `bounds` has that of each stream and time line; `present`
-    is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `sinks` has what
-    each sink wants to remember.
+    is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `newest` has the
+    newest timestamp of each stream and time line, `heard` when (by the clock on the wall) a stream last had
+    rows, `counts` how many of its rows were taken, late and refused; `start` is the least timestamp of the
+    first slice. `since` says from which bound on a view answers that was made later. `marks` has the bounds
+    of the last steps: a step's changes are those between its bound and the one before.
     """
 
     step: int = 0
@@ -48,8 +51,13 @@ class Manifest:
     present: int = BEFORE_ALL
     traces: Traces = field(default_factory=dict)
     batch: int | None = None
-    sinks: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
+    newest: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    start: int | None = None
+    since: Mapping[str, int] = field(default_factory=dict)
+    marks: Sequence[tuple[int, int]] = ()
 
     def runs(self, trace: TraceId) -> tuple[Run, ...]:
         """The runs of one trace; none if it has not yet begun."""
@@ -103,6 +111,8 @@ class Manifest:
             TraceId(t["kind"], t["owner"], t["part"], t["partition"]): tuple(map(Run.from_json, t["runs"]))
             for t in body.pop("traces")
         }
+        body["marks"] = tuple((step, bound) for step, bound in body["marks"])
+        body["counts"] = {name: tuple(counts) for name, counts in body["counts"].items()}
         return cls(**body, traces=traces)
 
 

@@ -1,65 +1,83 @@
-"""The running pipeline of a store: rows are taken in, steps move the bound, views are asked.
+"""The running pipeline of a store: rows are taken in, steps move the bound.
 
-A store has one bound for all its views. `take_in` puts rows into the inbox of their stream; `run` moves the
-bound as far as the streams allow and evaluates the slice in one Spark job; after it, every view is the exact
-answer over the inputs up to the bound.
+A store has one bound for all its views. Rows that are inserted go into the inbox of their stream; sources
+are read by Structured Streaming, one query for all of them, one batch a step. A step moves the bound as far
+as the streams allow and evaluates the slice in one Spark job; after it, every view is the exact answer over
+the inputs up to the bound.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.algebra import nodes as N
-from everview.algebra.changes import Record
-from everview.algebra.schema import Field, Schema
-from everview.algebra.text import expression_sql
-from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
-from everview.algebra.types import DataType
-from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry
-from everview.errors import PlanError, StoreError
-from everview.kernels.frame import BEFORE_ALL, FROM, Slice
+from everview.algebra.expressions import Expression
+from everview.algebra.time import Chronon
+from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
+from everview.errors import StoreError, counted
+from everview.kernels.frame import BEFORE_ALL, LEAST, Slice
+from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.evaluate import evaluate, operator_name, scans_of
-from everview.runtime.files import Files
+from everview.runtime.failures import failure
+from everview.runtime.housekeeping import forget, merge
+from everview.runtime.inserts import split_late, table_rows
+from everview.runtime.intake import Batch
+from everview.runtime.kept import Kept
 from everview.runtime.manifest import Manifest
-from everview.runtime.rows import frame_of, record_of
+from everview.runtime.plans import cut, physical_plans, views_in
+from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.session import local_session
+from everview.runtime.session import local_session, prepared
+from everview.runtime.sources import Sources
 from everview.runtime.store import Settings, Store
-from everview.runtime.task import KernelTask, ReadTask
+from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
+from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.spark import physical as P
-from everview.spark.catalyst import spark_schema
-from everview.spark.exchange import Layout
-from everview.spark.lower import lower
-from everview.spark.step import Step
-from everview.sql.query import Query
 
-_LAST = INFINITY - 1  # the last instant that there is
+_MARKS = 1000  # so many steps back a reader of changes can go on
+_CLEAN_EVERY = 10  # steps
 
 
 @dataclass(frozen=True)
-class Taken:
-    """How many rows were taken in, and how many came too late."""
-
-    rows: int
-    late: int
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a run did: the step, the bound that it came to, and the change rows of each view."""
+class Progress:
+    """One step: what came, how far time went, what it took, and what is kept."""
 
     step: int
+    rows: int
     bound: Chronon
-    changes: Mapping[str, int]
+    present: Chronon
+    seconds: float
+    state_rows: int
+    arrived: Mapping[str, Arrived] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a pipeline works on: the names of its store, and what its views mean."""
+
+    catalog: Catalog
+    views: Mapping[str, N.Node]
+
+    @property
+    def streams(self) -> list[StreamEntry]:
+        return [e for e in self.catalog if isinstance(e, StreamEntry)]
+
+    @property
+    def fed(self) -> list[StreamEntry | TableEntry]:
+        """The streams and tables that have a source."""
+        return [e for e in self.catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
 
 
 class Pipeline:
@@ -67,237 +85,387 @@ class Pipeline:
 
     def __init__(self, store: Store, session: SparkSession | None = None) -> None:
         self.store = store
-        self._session = session
-        self._own = session is None
+        self.now: Callable[[], int] = lambda: time.time_ns() // 1000
+        self._given = session
+        self._session: SparkSession | None = None
+        self._query: StreamingQuery | None = None
+        self._background: Work | None = None
+        self._failure: Exception | None = None
+        self._stopping = False
+        self._one_at_a_time = threading.RLock()
 
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            self._session = local_session()
+            self._session = local_session() if self._given is None else prepared(self._given)
         return self._session
 
     def close(self) -> None:
         """Lets the store go, and the session if it was made here."""
-        self.store.close()
-        if self._own and self._session is not None:
-            self._session.stop()
-            self._session = None
+        try:
+            self.stop()
+        finally:
+            self.store.close()
+            if self._given is None and self._session is not None:
+                self._session.stop()
+                self._session = None
 
-    def require_runnable(self, entry: Entry) -> None:
-        """Refuses what this pipeline cannot run."""
-        if isinstance(entry, (StreamEntry, TableEntry)) and entry.source is not None:
-            raise PlanError(
-                f"'{entry.name}' reads {entry.source.format}, and sources are not read yet",
-                next_step="declare it without FROM and INSERT its rows",
+    @property
+    def running(self) -> bool:
+        """Whether steps go on in the background."""
+        return self._query is not None
+
+    def asked(self, work: Work) -> Asked:
+        """The store as it is now, for questions."""
+        kept = Kept(self.session, self.store.files, self.store.manifest(), work.catalog)
+        return Asked(kept, work.views, self.store.settings.partitions)
+
+    def changes(self, work: Work, view: str, encoding: str, since: int | None) -> DataFrame:
+        """The change stream of a view, after a step if one is given."""
+        asked = self.asked(work)
+        name = require_view(work.catalog, view).name
+        marks = dict(asked.kept.manifest.marks)
+        if since is None or not marks or since < min(marks):
+            after = BEFORE_ALL
+        else:
+            after = max(bound for step, bound in marks.items() if step <= since)
+        if since is not None and len(marks) >= _MARKS and since < min(marks):
+            raise StoreError(
+                f"where step {since} ended is not known any more",
+                next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
-        if isinstance(entry, EventStreamEntry):
-            raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
-        self.require_new()
+        return asked.changes(name, encoding, after)
 
-    def require_new(self) -> None:
-        """Names can change until the first step: what a new view would need of the past is not kept yet."""
-        if self.store.manifest().bound > BEFORE_ALL:
-            raise PlanError(
-                "the store has run, and its names cannot change any more yet",
-                next_step="make a new store with all its streams, tables and views",
-            )
+    # Taking in by hand
 
-    # Taking in
-
-    def take_in_rows(self, entry: Entry, rows: Iterable[Mapping[str, object]]) -> Taken:
-        """The same, each row by the names of its columns."""
-        return self.take_in(entry, [record_of(row, _fed_by_hand(entry).columns) for row in rows])
-
-    def take_in(self, entry: Entry, records: Sequence[Record], at: Chronon | None = None) -> Taken:
+    def take_in(self, entry: Entry, rows: object, at: Chronon | None = None) -> Arrived:
         """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream."""
-        before = self.store.manifest()
-        entry = _fed_by_hand(entry)
-        if isinstance(entry, StreamEntry):
-            return self._take_stream(entry, records, before)
-        begin = self._begin(before, at)
-        self._keep(before, {TraceId("inbox", entry.name): (records, [begin] * len(records))}, entry.columns)
-        return Taken(len(records), 0)
+        target = _fed_by_hand(entry)
+        if isinstance(rows, DataFrame):
+            return self._take_in_frame(target, rows, at)
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            step = before.step + 1
+            frame = table_rows(
+                rows, target, self._begin(before, at) if isinstance(target, TableEntry) else None
+            )
+            kept, arrived = split_late(frame, target, before, step)
+            traces = {
+                trace: Trace(trace, before.runs(trace), self.store.files).append(part, step).runs
+                for trace, part in kept.items()
+            }
+            self._took_in(target, before, step, arrived, traces, at)
+            return arrived
+
+    def _take_in_frame(
+        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None
+    ) -> Arrived:
+        """The same for a Spark frame, which stays where it is."""
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            step = before.step + 1
+            begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
+            batch = Batch(Sources.of_frame(rows, target), before, begin)
+            try:
+                arrived = batch.arrived[target.name]
+                if arrived.rejected:
+                    raise StoreError(
+                        f"{counted(arrived.rejected, 'row')} for '{target.name}' cannot be taken: "
+                        f"{batch.first_reason()}",
+                        next_step="leave such rows out, or mend them",
+                    )
+                lines = batch.kept(BEFORE_ALL, step, self.store.files, before.bound).collect()
+            finally:
+                batch.done()
+            written = read_lines((line.trace, line.run) for line in lines)
+            traces = {trace: (*before.runs(trace), *runs) for trace, runs in written.items()}
+            self._took_in(target, before, step, arrived, traces, at)
+            return arrived
+
+    def _took_in(
+        self,
+        target: StreamEntry | TableEntry,
+        before: Manifest,
+        step: int,
+        arrived: Arrived,
+        traces: Mapping[TraceId, tuple[Run, ...]],
+        at: Chronon | None,
+    ) -> None:
+        if isinstance(target, TableEntry) and target.key:
+            trace = TraceId("inbox", target.name)
+            new = traces.get(trace, ())[len(before.runs(trace)) :]
+            require_key(self._kept(before, Catalog()), target, new, self._begin(before, at))
+        known = took_in(before, {target.name: arrived}, self.now())
+        self.store.write_manifest(replace(known.with_traces(traces), step=step))
 
     def _begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
         """From when a change of a table holds: at first from the beginning, later after the bound."""
         if at is None:
-            return LEAST if manifest.bound == BEFORE_ALL else manifest.bound + 1
+            return manifest.bound + 1
         if at <= manifest.bound:
             raise StoreError("a table can only change after the bound", next_step="give a later AT, or none")
         return at
 
-    def _take_stream(self, entry: StreamEntry, records: Sequence[Record], before: Manifest) -> Taken:
-        bounds = before.bounds.get(entry.name, {})
-        positions = {line.column: entry.columns.names.index(line.column) for line in entry.timelines}
+    def change_table(
+        self, entry: TableEntry, where: Expression, assignments: Assignments | None, at: Chronon | None
+    ) -> int:
+        """UPDATE, or DELETE without assignments; how many rows it changes."""
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            step, begin = before.step + 1, self._begin(before, at)
+            kept = self._kept(before, Catalog())
+            rows = rows_to_change(kept, entry, where, begin).localCheckpoint()
+            changed = taken_back(rows, entry, begin)
+            if assignments is not None:
+                changed = changed.unionAll(put_in(rows, entry, assignments, begin))
+            trace = TraceId("inbox", entry.name)
+            lines = changed.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
+            new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
+            require_key(kept, entry, new, begin)
+            runs = (*before.runs(trace), *new)
+            self.store.write_manifest(replace(before.with_traces({trace: runs}), step=step))
+            return int(rows.selectExpr("coalesce(sum(_n), 0) AS n").collect()[0].n)
 
-        def is_late(record: Record) -> bool:
-            return any(_instant(record[p]) <= bounds.get(line, BEFORE_ALL) for line, p in positions.items())
+    def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
+        return Kept(self.session, self.store.files, manifest, catalog)
 
-        first = positions[entry.timelines[0].column]
-        good: list[Record] = []
-        late: list[Record] = []
-        for record in records:
-            (late if is_late(record) else good).append(record)
-        begins = [[_instant(r[first]) for r in rows] for rows in (good, late)]
-        kept = {
-            TraceId("inbox", entry.name): (good, begins[0]),
-            TraceId("late", entry.name): (late, begins[1]),
-        }
-        self._keep(before, kept, entry.columns)
-        return Taken(len(good), len(late))
+    # Names that come and go
 
-    def _keep(
-        self,
-        before: Manifest,
-        kept: Mapping[TraceId, tuple[Sequence[Record], Sequence[int]]],
-        columns: Schema,
-    ) -> None:
-        step = before.step + 1
-        traces = {}
-        for trace, (records, begins) in kept.items():
-            frame = frame_of(records, columns.types, begins)
-            traces[trace] = Trace(trace, before.runs(trace), self.store.files).append(frame, step).runs
-        self.store.write_manifest(_next(before.with_traces(traces), step))
+    def begin_stream(self, entry: StreamEntry) -> None:
+        """A stream that is new to a store that has run knows what comes after the bound."""
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            if before.bound > BEFORE_ALL:
+                own = {line.column: before.bound for line in entry.timelines[:1]}
+                bounds = {**before.bounds, entry.name: own}
+                self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
+
+    def begin_view(self, name: str, work: Work) -> None:
+        """A view that is new to a store that has run begins at the bound, from all that is kept.
+
+        It is evaluated up to the bound: over the rows that are kept of streams and tables, and the changes
+        that are kept of the views that it reads. The state of its operators goes on from there.
+        """
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            if before.bound == BEFORE_ALL:
+                return
+            step, files = before.step + 1, self.store.files
+            since = {**before.since, name: min(before.bound, before.present)}
+            plans = physical_plans(work.views, work.catalog, since)
+            others = {plans[v]: v for v in views_in(work.views[name], work.views)}
+            plan, origin = cut(plans[name], others)
+            kept = self._kept(before, work.catalog)
+            scans = {
+                s: kept.known_rows(s, before.bound) if s.kind == "rows" else kept.all_rows(s)
+                for s in scans_of([plan])
+            }
+            slice_ = Slice(BEFORE_ALL, before.bound, first=True)
+            done = evaluate(
+                self.session, files, self.store.settings.partitions, {name: plan}, scans, {}, step, slice_,
+                named=lambda node: operator_name(origin.get(node, node)),
+            )  # fmt: skip
+            running = _operators(p for v, p in plans.items() if v != name)
+            new = {t: r for t, r in done.traces.items() if t.kind == "view" or t.owner not in running}
+            after = replace(before.with_traces(new), step=step, since=since)
+            self.store.write_manifest(after)
+
+    def forget_names(self, work: Work) -> None:
+        """After a DROP: what belonged to the names that are gone goes."""
+        with self._one_at_a_time:
+            before = self.store.manifest()
+            parts: dict[str, Any] = {
+                part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
+                for part in ("since", "bounds", "newest", "heard", "counts")
+            }
+            after = replace(before, step=before.step + 1, **parts)
+            plans = physical_plans(work.views, work.catalog, after.since)
+            self.store.write_manifest(forget(after, work.catalog, _operators(plans.values())))
 
     # Steps
 
-    def run(self, catalog: Catalog, views: Mapping[str, N.Node], finish: bool = False) -> Done:
-        """Moves the bound as far as it goes and evaluates the slice; with `finish` to the end of time."""
-        before = self.store.manifest()
-        streams = [e for e in catalog if isinstance(e, StreamEntry)]
-        bounds = {e.name: self._bounds(e, before, finish) for e in streams}
-        firsts = [bounds[e.name][e.timelines[0].column] for e in streams]
-        bound = min(firsts) if firsts else self._changed(before)
-        step = before.step + 1
-        if bound <= before.bound:
-            self.store.write_manifest(_next(before, step, bounds=bounds))
-            return Done(step, before.bound, {})
-        slice_ = Slice(before.bound, bound, first=before.bound == BEFORE_ALL)
-        plans = {name: lower(plan) for name, plan in views.items()}
-        scans = {s: self._scan(s, before, slice_) for s in scans_of(plans.values())}
-        partitions = self.store.settings.partitions
-        done = evaluate(self.session, self.store.files, partitions, plans, scans, before.traces, step, slice_)
-        traces = done.traces
-        for entry in streams:
-            inbox = TraceId("inbox", entry.name)
-            traces[inbox] = tuple(r for r in before.runs(inbox) if r.greatest_from > bound)
-        present = max([before.present, *(self._newest(e, before) for e in streams)])
-        after = _next(before.with_traces(traces), step, bounds=bounds, bound=bound, present=present)
-        self.store.write_manifest(after)
-        self.store.clean()  # what tasks told, and files that no late manifest names, would pile up
-        return Done(step, bound, done.changes)
+    def run(
+        self, work: Work, finish: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> list[Progress]:
+        """Takes in all there is and moves the bound as far as it goes; with `finish` to the end of time."""
+        self._require_still("run")
+        steps: list[Progress] = []
 
-    def _changed(self, manifest: Manifest) -> Chronon:
-        """Without streams, time goes as far as the tables have changed."""
-        return max(
-            (r.greatest_from for runs in manifest.of("inbox").values() for r in runs), default=BEFORE_ALL
-        )
+        def told(step: Progress) -> None:
+            steps.append(step)
+            if progress is not None:
+                progress(step)
 
-    def _newest(self, entry: StreamEntry, manifest: Manifest) -> Chronon:
-        return max((r.greatest_from for r in manifest.runs(TraceId("inbox", entry.name))), default=BEFORE_ALL)
+        if work.fed:
+            query = self._stream(work, told)
+            self._wait(query, work)
+        if finish or not steps:
+            try:
+                self._step(work, None, None, finish, told)
+            except (PySparkException, Py4JError) as error:
+                raise failure(error, work.fed) from error
+        self.store.clean()
+        return steps
 
-    def _bounds(self, entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, int]:
-        """A stream that is fed by INSERT moves to the newest timestamp inserted, less its lateness."""
-        known = manifest.bounds.get(entry.name, {})
-        first = entry.timelines[0]
-        newest = self._newest(entry, manifest)
-        reached = BEFORE_ALL if newest == BEFORE_ALL else newest - first.lateness
-        bounds = {line.column: known.get(line.column, BEFORE_ALL) for line in entry.timelines}
-        bounds[first.column] = _LAST if finish else max(bounds[first.column], reached)
-        return bounds
+    def start(
+        self, work: Work, interval: str = "1 second", progress: Callable[[Progress], None] | None = None
+    ) -> None:
+        """Goes on in the background: a step whenever there is something, and at least every second."""
+        self._require_still("start")
+        self._background = work
+        self._query = self._stream(work, progress or (lambda _: None), interval)
 
-    def _scan(self, scan: P.Scan, manifest: Manifest, slice_: Slice) -> DataFrame:
-        """The new rows of a stream or a table: those that begin in the slice."""
-        runs = [r for r in manifest.runs(TraceId("inbox", scan.name)) if r.greatest_from > slice_.b0]
-        rows = self._read([r for r in runs if r.least_from <= slice_.b1], scan.of)
-        return rows.filter((F.col(FROM) > slice_.b0) & (F.col(FROM) <= slice_.b1))
+    def stop(self) -> None:
+        """Ends what goes on in the background, after the step that is under way."""
+        query, self._query = self._query, None
+        if query is None or self._background is None:
+            return
+        with self._one_at_a_time:  # the step under way ends first; none begins after it
+            self._stopping = True
+        query.stop()
+        self._raise_failure(self._background)
+        self.store.clean()
 
-    def _read(self, runs: Sequence[Run], types: tuple[DataType, ...]) -> DataFrame:
-        schema = spark_schema(types)
-        if not runs:
-            return self.session.createDataFrame([], schema)
-        read = ReadTask(
-            tuple(r.path for r in runs), self.store.files, to_arrow_schema(schema, timezone="UTC")
-        )
-        return self.session.range(0, len(runs), 1, len(runs)).mapInArrow(read, schema)
+    def wait(self) -> None:
+        """Waits while steps go on in the background; what ends them is raised here."""
+        if self._query is not None and self._background is not None:
+            self._wait(self._query, self._background)
 
-    # Questions
-
-    def ask(self, query: Query) -> DataFrame:
-        """The answer of a query at an instant, or at the present, over the snapshots of views and tables."""
-        manifest = self.store.manifest()
-        if query.as_of is not None and query.as_of > manifest.bound:
+    def _require_still(self, what: str) -> None:
+        if self._query is not None:
             raise StoreError(
-                f"nothing is known yet of that instant: the bound is {format_timestamp(manifest.bound)}",
-                next_step="ask AS OF an earlier one, or run the pipeline first",
+                f"steps go on in the background, so {what}() is not possible", next_step="stop() first"
             )
-        t = min(manifest.present, manifest.bound) if query.as_of is None else query.as_of
-        stored = lower(_as_stored(query.plan))
-        scans = {s: self._snapshot(s, manifest, t) for s in scans_of([stored])}
-        with tempfile.TemporaryDirectory() as folder:
-            answer = self._at(stored, scans, t, Files(folder))
-        return _part(answer.toDF(*query.plan.schema.names), query)
 
-    def _at(self, plan: P.Physical, scans: Mapping[P.Scan, DataFrame], t: Chronon, files: Files) -> DataFrame:
-        """The records that hold at an instant, each as often as it occurs."""
+    def _stream(
+        self,
+        work: Work,
+        told: Callable[[Progress], None],
+        interval: str | None = None,
+    ) -> StreamingQuery:
+        """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
+        sources = Sources.open(self.session, work.fed, heartbeat=interval is not None)
+        self._failure, self._stopping = None, False
 
-        def task(node: P.Physical, layout: Layout) -> KernelTask:
-            schema = to_arrow_schema(spark_schema(node.types), timezone="UTC")
-            slice_ = Slice(BEFORE_ALL, _LAST, first=True)
-            return KernelTask(node, layout, operator_name(node), {}, files, 0, slice_, schema)
+        def step(frame: DataFrame, batch: int) -> None:
+            with self._one_at_a_time:
+                if self._stopping:
+                    raise InterruptedError("the pipeline is being stopped")  # the batch is not committed
+                try:
+                    self._step(work, (frame, sources), batch, False, told)
+                except Exception as error:
+                    self._failure = error
+                    raise
 
-        built = Step(self.session, scans, 1, True, task)
-        rows = built.frames([plan])[0].filter((F.col("_from") <= t) & (F.col("_until") > t))
-        columns = [c.name for c in plan.columns]
-        counted = rows.groupBy(*columns).agg(F.sum("_n").alias("_n")).filter("_n > 0")
-        copies = counted.withColumn("_copy", F.explode(F.sequence(F.lit(1), F.col("_n").cast("int"))))
-        answer = copies.select(*columns).localCheckpoint()
-        built.done()
-        return answer
-
-    def _snapshot(self, scan: P.Scan, manifest: Manifest, t: Chronon) -> DataFrame:
-        """What a view or a table holds at an instant, as rows that hold just then."""
-        kind = "view" if manifest.runs(TraceId("view", scan.name)) else "inbox"
-        runs = [r for r in manifest.runs(TraceId(kind, scan.name)) if r.least_from <= t < r.greatest_until]
-        rows = self._read(runs, scan.of).filter((F.col("_from") <= t) & (F.col("_until") > t))
-        return rows.withColumns({"_from": F.lit(t).cast("long"), "_until": F.lit(t + 1).cast("long")})
-
-
-def _as_stored(plan: N.Node) -> N.Node:
-    """The plan over what a store keeps: views and tables by their name."""
-    if isinstance(plan, N.View):
-        return N.Stream(plan.name, Schema(tuple(_plain(f) for f in plan.schema)))
-    if isinstance(plan, (N.Synchronize, N.SynchronizeOn, N.IStream, N.DStream, N.RStream)) or (
-        isinstance(plan, N.TableJoin) and not plan.retroactive
-    ):
-        raise PlanError(
-            f"{type(plan).__name__} needs what was before, and an ad hoc query sees one instant",
-            next_step="make a view of it and ask the view",
+        writer = sources.frame.writeStream.foreachBatch(step)
+        writer = writer.option("checkpointLocation", f"{self.store.files.root}/checkpoint")
+        timed = (
+            writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
         )
-    if isinstance(plan, N.Stream):
-        raise PlanError(
-            f"the rows of the stream '{plan.name}' are not kept",
-            next_step=f"make a view over it: CREATE VIEW … AS SELECT … FROM {plan.name}",
-        )
-    return N.with_inputs(plan, [_as_stored(i) for i in plan.inputs]) if plan.inputs else plan
+        return timed.start()
+
+    def _wait(self, query: StreamingQuery, work: Work) -> None:
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            self._raise_failure(work)
+            raise failure(error, work.fed) from error
+        except BaseException:
+            query.stop()
+            raise
+
+    def _raise_failure(self, work: Work) -> None:
+        """What a step in the background raised; a fault of ours stays one."""
+        error, self._failure = self._failure, None
+        if isinstance(error, (PySparkException, Py4JError)):
+            raise failure(error, work.fed) from error
+        if error is not None:
+            raise error
+
+    def _step(
+        self,
+        work: Work,
+        came: tuple[DataFrame, Sources] | None,
+        number: int | None,
+        finish: bool,
+        told: Callable[[Progress], None],
+    ) -> None:
+        """One step: takes the batch in, moves the bound, evaluates the slice, ends with the manifest.
+
+        A batch that Spark sends again because it does not know that its step was done, was done.
+        """
+        with self._one_at_a_time:
+            started = time.perf_counter()
+            before = self.store.manifest()
+            if number is not None and before.batch is not None and number <= before.batch:
+                return
+            batch = None
+            if came is not None and came[1].entries:
+                batch = Batch(came[1], before, before.bound + 1, came[0])
+            try:
+                arrived = {} if batch is None else batch.arrived
+                moved = move(work.streams, before, arrived, finish=finish, now=self.now())
+                if number is not None and moved == before and not any(arrived.values()):
+                    return  # only a beat of the heart
+                after, changes = self._evaluated(work, before, moved, batch)
+            finally:
+                if batch is not None:
+                    batch.done()
+            after = replace(after, batch=before.batch if number is None else number)
+            self.store.write_manifest(after)
+            if after.step % _CLEAN_EVERY == 0:
+                self.store.clean()
+            state = sum(r.rows for runs in after.of("state").values() for r in runs)
+            rows = sum(a.rows for a in arrived.values())
+            seconds = time.perf_counter() - started
+            told(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
+
+    def _evaluated(
+        self, work: Work, before: Manifest, moved: Manifest, batch: Batch | None
+    ) -> tuple[Manifest, dict[str, int]]:
+        step = before.step + 1
+        session = self.session if batch is None else batch.frame.sparkSession
+        kept = Kept(session, self.store.files, moved, work.catalog)
+        plans = physical_plans(work.views, work.catalog, before.since)
+        beside = None if batch is None else batch.kept(moved.bound, step, self.store.files)
+        changes = dict.fromkeys(plans, 0)
+        if moved.bound > before.bound or beside is not None:
+            going = plans if moved.bound > before.bound else {}
+            slice_ = Slice(before.bound, moved.bound, first=before.bound == BEFORE_ALL)
+            scans = {s: _new_rows(s, kept, slice_, batch) for s in scans_of(going.values())}
+            done = evaluate(
+                session, self.store.files, self.store.settings.partitions, going, scans, before.traces,
+                step, slice_, beside=beside,
+            )  # fmt: skip
+            moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
+        marks = (*before.marks[-_MARKS:], (step, moved.bound))
+        after = forget(replace(moved, step=step, marks=marks), work.catalog, _operators(plans.values()))
+        return merge(session, self.store.files, after, work.catalog), changes
 
 
-def _plain(field: Field) -> Field:
-    return replace(field, relation=None)
+def _new_rows(scan: P.Scan, kept: Kept, slice_: Slice, batch: Batch | None) -> DataFrame:
+    """The rows of a stream or a table that begin in the slice: those that waited, and those just come."""
+    waited = kept.new_rows(scan, slice_.b0, slice_.b1)
+    came = None if batch is None or kept.trace(scan).kind != "inbox" else batch.rows(scan, slice_.b1)
+    return waited if came is None else waited.unionAll(came)
 
 
-def _part(answer: DataFrame, query: Query) -> DataFrame:
-    """The answer in its order, and the part of it that was asked for."""
-    keys = []
-    for expression, descending, nulls_first in query.order:
-        key = F.expr(expression_sql(expression))
-        if descending:
-            keys.append(key.desc_nulls_first() if nulls_first else key.desc_nulls_last())
-        else:
-            keys.append(key.asc_nulls_first() if nulls_first else key.asc_nulls_last())
-    shown = answer.orderBy(*keys) if keys else answer
-    shown = shown.offset(query.offset) if query.offset else shown
-    return shown if query.limit is None else shown.limit(query.limit)
+def _operators(plans: Iterable[P.Physical]) -> set[str]:
+    """The names of all kernels in plans."""
+    found: set[str] = set()
+    seen: set[P.Physical] = set()
+
+    def walk(node: P.Physical) -> None:
+        if node not in seen:
+            seen.add(node)
+            if isinstance(node, P.KERNELS):
+                found.add(operator_name(node).casefold())
+            for below in node.inputs:
+                walk(below)
+
+    for plan in plans:
+        walk(plan)
+    return found
 
 
 def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
@@ -306,17 +474,7 @@ def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
     raise StoreError(f"rows go into a stream or a table without FROM, and '{entry.name}' is none")
 
 
-def _next(manifest: Manifest, step: int, **changed: Any) -> Manifest:
-    return replace(manifest, step=step, **changed)
-
-
 def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:
-    """The pipeline of the store at a path, which is made where there is none; this process now writes it."""
+    """The pipeline of the store at a path, which is made where there is none."""
     settings = None if partitions is None else Settings(partitions)
-    return Pipeline(Store.open(path, settings, create=True).lock(), session)
-
-
-def _instant(value: object) -> Chronon:
-    if not isinstance(value, int):
-        raise StoreError("a row without a timestamp cannot be taken in")
-    return value
+    return Pipeline(Store.open(path, settings, create=True), session)

@@ -7,8 +7,10 @@ its number within the step. A task that is run again writes the same rows to the
 from __future__ import annotations
 
 import bisect
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ import polars as pl
 
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, INFINITY, LEAST, UNTIL, Frame
+from everview.runtime.files import Files
 from everview.runtime.names import safe_name
 
 # The folder of each kind of trace.
@@ -120,6 +123,9 @@ class Run:
         return cls(**{**body, "ends": tuple(body.get("ends", ()))})
 
 
+Traces = Mapping[TraceId, tuple[Run, ...]]
+
+
 def next_sequence(runs: Sequence[Run], step: int) -> int:
     """The first number that no run of this step has taken."""
     found = [_NUMBERS.fullmatch(run.path.rsplit("/", 1)[-1]) for run in runs]
@@ -130,3 +136,39 @@ def _column(frame: Frame, name: str, otherwise: int) -> np.ndarray:
     if name in frame.columns:
         return frame[name].cast(pl.Int64).to_numpy()
     return np.full(frame.height, otherwise, dtype=np.int64)
+
+
+_SYNCS = 8  # so many files are brought to the disk at a time
+
+
+def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
+    """Waits until the files that are new are on the disk, with their folders; where that is wanted.
+
+    A manifest must name no file that a crash of the machine could take. The system writes many small files
+    faster when all are there than one after the other.
+    """
+    if not files.durable or not files.local:
+        return
+    old = {run.path for runs in before.values() for run in runs}
+    new = sorted({run.path for runs in after.values() for run in runs} - old)
+    folders = {above for path in new for above in _folders(path)}
+    with ThreadPoolExecutor(_SYNCS) as pool:
+        list(pool.map(_synced, [files.full_path(path) for path in (*new, *sorted(folders))]))
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a file lies in, from its own up to the root.
+
+    >>> _folders("runs/join/left/p0.arrow")
+    ['runs/join/left', 'runs/join', 'runs', '']
+    """
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:i]) for i in range(len(parts), -1, -1)]
+
+
+def _synced(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+from everview.errors import StoreError
 
-# What Everview's plans rely on; a session of the user's own must have the first three.
-SETTINGS = {
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's own words
+
+# What Everview's plans rely on, in whatever session they run.
+RELIED_ON = {
     "spark.sql.ansi.enabled": "false",  # a bad cast is NULL: one row cannot stop a pipeline
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",  # rows of a partition must meet their own state
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
+    "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+}
+
+SETTINGS = {
+    **RELIED_ON,
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,9 +46,55 @@ SETTINGS = {
 def local_session() -> SparkSession:
     """A local session on all cores; quiet, and with the Python that runs this process."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[*]").appName("everview")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    with _own_ctrl_c():
+        if SparkContext._active_spark_context is None:
+            conf = SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SETTINGS.items()))
+            SparkContext(conf=conf, gateway=_gateway(conf))
+        builder = SparkSession.builder
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _gateway(conf: SparkConf) -> JavaGateway | None:
+    """The Java process, started so that it disturbs nobody and is not disturbed; None if there is one.
+
+    What it says goes into the file that EVERVIEW_LOG names, or nowhere: it would come between our lines. And
+    it leads a group of processes of its own, so that Ctrl-C, which a terminal sends to a whole group, does
+    not end Spark's Python workers in the middle of a step.
+    """
+    if SparkContext._gateway is not None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="everview-") as folder:
+        path = Path(os.environ.get(LOG) or Path(folder) / "spark.log")
+        try:
+            with path.open("ab") as log:
+                return launch_gateway(conf, {"stderr": log, "start_new_session": True})  # type: ignore[no-untyped-call]
+        except PySparkException as error:
+            said = [line.strip() for line in path.read_text(errors="replace").split("\n") if line.strip()]
+            raise StoreError(
+                f"Spark does not start: {said[-1] if said else error}",
+                next_step="check that Java 17 or later is there: java -version",
+            ) from error
+        except OSError as error:
+            raise StoreError(f"Spark does not start: {error}", next_step="check that file") from error
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, to end its jobs; a handler that somebody chose stays."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    chosen = before not in (signal.default_int_handler, signal.SIG_DFL, None)
+    if chosen and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def prepared(session: SparkSession) -> SparkSession:
+    """A session beside the user's own, on the same Spark, with the settings that Everview relies on."""
+    own = session.newSession()
+    for name, value in RELIED_ON.items():
+        own.conf.set(name, value)
+    return own

@@ -6,20 +6,28 @@ anything that wants to run a plan without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 import polars as pl
 
 from everview.kernels.frame import CHANGE, FROM, Frame, Result, Slice, State, consolidate
 from everview.kernels.join import join
+from everview.kernels.negative import negative_tuples
 from everview.kernels.ordered import latest_per_key, latest_rows
 from everview.kernels.points import changing, insertions, relation_at_points, synchronize_on, waiting
 from everview.kernels.profile import distinct, distinct_unsigned, profile
 from everview.kernels.sweep import Sweep, compact_state, sweep
 from everview.kernels.sweep import empty_state as empty_sweep
 from everview.kernels.tables import join_version
+from everview.runtime.compaction import Policy
+from everview.runtime.runs import Run
 from everview.spark import physical as P
+from everview.temporal.expiry import ExpiryBuckets
+
+# State whose rows wait for their instant: only those that are due are read.
+QUEUES = ("queue", "coming")
+_BUCKETS = 10  # as many as in paper 2's experiments (section 6.1)
 
 
 @singledispatch
@@ -41,6 +49,39 @@ def compact(node: P.Physical, part: str, rows: Frame, bound: int) -> Frame:
     if isinstance(node, (P.InsertionsKernel, P.PointsKernel, P.RowsKernel, P.LatestKernel)):
         return consolidate(rows)  # here a row's begin is part of what is known
     return consolidate(rows, bound)
+
+
+def is_due(node: P.Physical, runs: Mapping[str, Sequence[Run]], slice_: Slice) -> bool:
+    """Whether a kernel has something to do in a slice without new rows; asked of what runs know, unread."""
+    match node:
+        case P.SweepKernel(keys=0) if slice_.first:
+            return True
+        case P.RelationKernel():
+            return any(runs.values()) and node.grid.ceil(slice_.b0 + 1) <= slice_.b1
+    due = (slice_.b0, slice_.b1)
+    return any(run.holds(None, due, None) for part in QUEUES for run in runs.get(part, ()))
+
+
+def needed(node: P.Physical, new: Sequence[Frame]) -> set[str] | None:
+    """The parts of the state that a kernel reads; None: all. A join only meets new rows with old ones."""
+    if isinstance(node, P.JoinKernel):
+        return {part for part, other in (("left", new[1]), ("right", new[0])) if not other.is_empty()}
+    return None
+
+
+def policy(node: P.Physical, part: str) -> Policy:
+    """How a part of a kernel's state is laid out: by how the rows end that it keeps."""
+    numbers = {"left": 0, "right": 1, "covered": 0, **dict.fromkeys(QUEUES, 0)}
+    if not isinstance(node, P.SweepKernel):
+        numbers["rows"] = 0  # those that a sweep keeps for MIN and MAX make one another needless
+    if part not in numbers or not node.endings:
+        return Policy()
+    ending = node.endings[numbers[part]]
+    buckets = None
+    if ending.within is not None:
+        buckets = ExpiryBuckets(ending.within, min(_BUCKETS, ending.within))
+    # Begins and ends of one instant add up, but few of them do.
+    return Policy(buckets, cancelling=ending.may_cancel and part not in QUEUES)
 
 
 def _names(positions: Sequence[int], prefix: str = "c") -> list[str]:
@@ -171,3 +212,13 @@ def _(node: P.PointsKernel, new: Sequence[Frame], state: State, slice_: Slice) -
 @empty_state.register
 def _(node: P.PointsKernel, new: Sequence[Frame]) -> dict[str, Frame]:
     return {"waiting": waiting(new[0].clear())}
+
+
+@run_kernel.register
+def _(node: P.NegativeKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
+    return negative_tuples(new[0], state, slice_)
+
+
+@empty_state.register
+def _(node: P.NegativeKernel, new: Sequence[Frame]) -> dict[str, Frame]:
+    return {"coming": new[0].clear()}

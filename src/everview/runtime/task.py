@@ -1,112 +1,106 @@
-"""What a Spark task does for a kernel: read the state of its partition, run the kernel, write what it adds.
+"""What Spark's tasks do: run a stage on one partition; write rows as runs, and read them.
 
-The task tells what it wrote in a small file of its own, named after operator, step and partition; the step
-reads these once its job is done. A task that is run again writes the same files again.
+A task tells what it wrote in lines that go back to the step: it writes no files but runs. One that is run
+again writes the same files again.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from everview.kernels.frame import CHANGE, Frame, Slice
+from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.runtime.files import Files
+from everview.runtime.light import column_type, picked
+from everview.runtime.program import Program
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.stage import compact, empty_state, run_kernel
-from everview.runtime.trace import Trace
 from everview.spark import physical as P
-from everview.spark.exchange import PARTITION, SIDE, Layout, slot
-
-# State whose rows wait for their instant: only those that are due are read.
-_QUEUES = ("queue", "coming")
+from everview.spark.exchange import LINE, SIDE, Layout, slot
+from everview.spark.step import LINES as LINES
+from everview.spark.step import handed_on_schema
 
 
 @dataclass(frozen=True)
-class KernelTask:
-    """A kernel in one step, on any partition."""
+class StageTask:
+    """A stage in one step, on any partition: rows come in one layout, and go in another, or only lines do."""
 
-    node: P.Physical
-    layout: Layout
-    operator: str
-    traces: Mapping[TraceId, tuple[Run, ...]]
-    files: Files
-    step: int
-    slice: Slice
-    output: pa.Schema
+    program: Program
+    given: Layout
+    handed_on: Layout | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that this partition emits."""
+        """Runs the stage; yields what it hands on, and a line with what was done here and before."""
         received = [b for b in batches if b.num_rows]
         if not received:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received))
         assert isinstance(frame, pl.DataFrame)
-        partition = int(frame[PARTITION][0])
-        new = [self._input(frame, side) for side in range(len(self.layout.sides))]
-        emitted = self._run(new, partition)
-        yield from emitted.select(self.output.names).to_arrow().cast(self.output).to_batches()
+        sides = frame.partition_by(SIDE, as_dict=True, include_key=False)
+        beat = sides.get((-1,))
+        partition = None if beat is None else int(beat[N][0])
+        done = self.program.run([self._port(sides, i) for i in range(len(self.given.sides))], partition)
+        told = json.loads(beat[LINE][0] or "[]") if beat is not None and LINE in beat.columns else []
+        line = json.dumps([*told, done.report(self.program.number)])
+        if self.handed_on is None:
+            yield _line("", line)
+        else:
+            yield from _handed_on(done.handed_on, self.handed_on, line, partition or 0)
+        _settle_down()
 
-    def _input(self, frame: Frame, side: int) -> Frame:
-        """The rows of one side, their columns named by position again."""
-        columns = [pl.col(slot(s)).alias(P.column(i)) for i, s in enumerate(self.layout.sides[side])]
-        return frame.filter(pl.col(SIDE) == side).select(*columns, *CHANGE)
-
-    def _run(self, new: list[Frame], partition: int) -> Frame:
-        empty = empty_state(self.node, new)
-        traces = {part: self._trace(part, partition) for part in empty}
-        state = {part: self._read(part, trace, empty[part]) for part, trace in traces.items()}
-        # An aggregate without keys has one row from the beginning of time: in one partition only.
-        slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
-        result = run_kernel(self.node, new, state, slice_)
-        bound = self.slice.b1
-        kept: dict[str, list[dict[str, object]]] = {}
-        for part, trace in traces.items():
-            grown = trace.drop_expired(bound)
-            if part in result.added:
-                grown = grown.append(result.added[part], self.step, bound)
-
-            def shrink(rows: Frame, at: int, part: str = part) -> Frame:
-                return compact(self.node, part, rows, at)
-
-            kept[part] = [run.to_json() for run in grown.compact(shrink, self.step, bound).runs]
-        report = {"rows": result.output.height, "runs": kept}
-        self.files.write(report_path(self.operator, self.step, partition), json.dumps(report).encode())
-        return result.output
-
-    def _trace(self, part: str, partition: int) -> Trace:
-        trace = TraceId("state", self.operator, part, partition)
-        return Trace(trace, self.traces.get(trace, ()), self.files)
-
-    def _read(self, part: str, trace: Trace, empty: Frame) -> Frame:
-        if part in _QUEUES:
-            return trace.read(empty, due=(self.slice.b0, self.slice.b1))
-        return trace.read(empty, until_after=self.slice.b0)
+    def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
+        """The rows of a port, their columns named by position again; None if there are none."""
+        rows = sides.get((side,))
+        if rows is None:
+            return None
+        names = {P.column(i): slot(s) for i, s in enumerate(self.given.sides[side])}
+        return picked(rows, names)
 
 
-def report_path(operator: str, step: int, partition: int) -> str:
-    """Where a task says what it wrote."""
-    return f"steps/{step:08}/{operator}-{partition:04}.json"
+@functools.cache
+def _settle_down() -> None:
+    """Once in a process: what has been imported is left out when Python looks for garbage.
+
+    Spark does that after every task, and it takes longer than a small task itself.
+    """
+    gc.collect()
+    gc.freeze()
 
 
-def read_report(files: Files, operator: str, step: int, partition: int) -> dict[TraceId, tuple[Run, ...]]:
-    """The runs of an operator's state in one partition after a step."""
-    report = json.loads(files.read(report_path(operator, step, partition)))
-    return {
-        TraceId("state", operator, part, partition): tuple(Run.from_json(r) for r in runs)
-        for part, runs in report["runs"].items()
-    }
+def _handed_on(
+    parts: Sequence[Frame | None], layout: Layout, line: str, partition: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that the next stage reads, each part under its number, and a line for its partition."""
+    frames = [_in_slots(part, layout, number) for number, part in enumerate(parts) if part is not None]
+    told = pl.DataFrame({SIDE: [-1], LINE: [line], FROM: [0], UNTIL: [0], N: [partition]})
+    slots = [pl.lit(None, column_type(t)).alias(slot(i)) for i, t in enumerate(layout.slots)]
+    frames.append(told.select(pl.col(SIDE).cast(pl.Int32), LINE, *slots, *CHANGE))
+    schema = to_arrow_schema(handed_on_schema(layout), timezone="UTC")
+    yield from pl.concat(frames).to_arrow().cast(schema).to_batches()
+
+
+def _in_slots(rows: Frame, layout: Layout, number: int) -> Frame:
+    places = {place: P.column(i) for i, place in enumerate(layout.sides[number])}
+    slots = [
+        (pl.col(places[i]) if i in places else pl.lit(None, column_type(t))).alias(slot(i))
+        for i, t in enumerate(layout.slots)
+    ]
+    tag = pl.lit(number, pl.Int32).alias(SIDE)
+    return rows.select(tag, pl.lit(None, pl.String).alias(LINE), *slots, *CHANGE)
 
 
 @dataclass(frozen=True)
-class ViewTask:
-    """Writes the change rows that a view emits in one step, as one run a partition, and tells which."""
+class WriteTask:
+    """Writes rows as they come, as one run a partition, and tells which."""
 
-    view: str
+    trace: TraceId
     files: Files
     step: int
 
@@ -117,16 +111,31 @@ class ViewTask:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received))
         assert isinstance(frame, pl.DataFrame)
-        # Only the files that a manifest names count: a name that no other attempt has is enough.
-        path = f"{TraceId('view', self.view).folder}/{self.step:08}-{uuid.uuid4().hex}.arrow"
-        run = Run.of(path, frame, self.files.write_frame(path, frame))
-        line = {"view": [self.view], "run": [json.dumps(run.to_json())]}
-        yield pa.RecordBatch.from_pydict(
-            line, schema=pa.schema([("view", pa.string()), ("run", pa.string())])
-        )
+        yield run_line(self.trace, frame, self.files, self.step)
 
 
-VIEW_LINES = "view string, run string"
+def run_line(trace: TraceId, frame: Frame, files: Files, step: int) -> pa.RecordBatch:
+    """Writes a frame as a run, and tells of it in a line.
+
+    Only the files that a manifest names count: a name that no other attempt has is enough.
+    """
+    path = f"{trace.folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+    run = Run.of(path, frame, files.write_frame(path, frame))
+    return _line(json.dumps(vars(trace)), json.dumps(run.to_json()))
+
+
+def _line(trace: str, run: str) -> pa.RecordBatch:
+    columns = {"trace": [trace], "run": [run]}
+    return pa.RecordBatch.from_pydict(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+
+
+def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
+    """The runs that lines tell of."""
+    traces: dict[TraceId, tuple[Run, ...]] = {}
+    for trace, run in lines:
+        key = TraceId(**json.loads(trace))
+        traces[key] = (*traces.get(key, ()), Run.from_json(json.loads(run)))
+    return traces
 
 
 @dataclass(frozen=True)

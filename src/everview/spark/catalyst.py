@@ -1,16 +1,15 @@
-"""The row-by-row part of a physical plan as Spark expressions: Catalyst evaluates them, no Python does."""
+"""The row-by-row part of a physical plan as SQL text: Catalyst evaluates it, no Python does."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import singledispatch
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as S
 
 from everview.algebra import types as T
-from everview.algebra.text import expression_sql
+from everview.algebra.expressions import Column, Expression, Literal, substitute
+from everview.algebra.text import Written, expression_sql, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.spark import physical as P
@@ -36,69 +35,147 @@ def spark_schema(types: tuple[T.DataType, ...]) -> S.StructType:
     return S.StructType(record + [S.StructField(name, S.LongType()) for name in CHANGE])
 
 
+def null_sql(type_: T.DataType) -> str:
+    """A NULL as a column carries it.
+
+    >>> null_sql(T.STRING), null_sql(T.VOID)
+    ('CAST(NULL AS STRING)', 'CAST(NULL AS INT)')
+    """
+    return f"CAST(NULL AS {type_sql(T.INT if type_ == T.VOID else type_)})"
+
+
+def long_sql(t: int) -> str:
+    """An instant as SQL; the least ones have no literal.
+
+    >>> long_sql(5), long_sql(LEAST), long_sql(LEAST - 1)
+    ('5L', '(-9223372036854775807L)', '(-9223372036854775807L - 1L)')
+    """
+    if t < 0:
+        return f"({max(t, LEAST)}L{' - 1L' if t < LEAST else ''})"
+    return f"{t}L"
+
+
+_LONG = 1000  # letters; a longer text gets a name: where it stands twice in another, that would be longer yet
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as SQL over another: its columns, its change, and the conditions under which there is one.
+
+    `lets` has texts that were given a name, which begins with the row's, in the order in which they must be
+    worked out.
+
+    >>> from everview.algebra.types import INT
+    >>> scan = P.Scan("s", (INT, INT))
+    >>> row = Row.of(["c0", "c1"], scan.types).through(P.Negative(scan))
+    >>> row.columns, row.n
+    (('c0', 'c1'), '(-_n)')
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[T.DataType, ...]
+    begin: str = FROM
+    end: str = UNTIL
+    n: str = N
+    conditions: tuple[str, ...] = ()
+    name: str = "_row"
+    lets: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+    @classmethod
+    def of(cls, columns: list[str], types: tuple[T.DataType, ...], name: str = "_row") -> Row:
+        """The row as it is, its columns under these names."""
+        return cls(tuple(columns), types, name=name)
+
+    def through(self, node: P.Physical) -> Row:
+        """The row that a node makes of it."""
+        row = _through(node, self)
+        texts = [row.begin, row.end, *row.columns]
+        long = [text for text in dict.fromkeys(texts) if len(text) > _LONG]
+        if not long:
+            return row
+        names = {text: f"{row.name}_{len(row.lets)}_{i}" for i, text in enumerate(long)}
+        begin, end, *columns = (names.get(text, text) for text in texts)
+        let = tuple((name, text) for text, name in names.items())
+        return replace(row, columns=tuple(columns), begin=begin, end=end, lets=(*row.lets, let))
+
+    def text(self, expression: Expression) -> str:
+        """An expression over the row's columns, as text that can stand anywhere."""
+        written: dict[Expression, Expression] = {
+            Column(P.column(i), t): Written(text, t)
+            for i, (text, t) in enumerate(zip(self.columns, self.types, strict=True))
+        }
+        return expression_sql(substitute(expression, written))
+
+
 @singledispatch
-def row_by_row(node: P.Physical, below: DataFrame) -> DataFrame:
-    """The node's rows from those of its input."""
+def _through(node: P.Physical, row: Row) -> Row:
     raise TypeError(f"{type(node).__name__} is not evaluated row by row")
 
 
-@row_by_row.register
-def _(node: P.Select, below: DataFrame) -> DataFrame:
-    return below.filter(F.expr(expression_sql(node.condition)))
+@_through.register
+def _(node: P.Select, row: Row) -> Row:
+    return replace(row, conditions=(*row.conditions, f"({row.text(node.condition)})"))
 
 
-@row_by_row.register
-def _(node: P.Compute, below: DataFrame) -> DataFrame:
-    outputs = [
-        F.expr(expression_sql(e)).cast(spark_type(e.type)).alias(P.column(i))
-        for i, e in enumerate(node.outputs)
-    ]
-    return below.select(*outputs, *CHANGE)
+@_through.register
+def _(node: P.Compute, row: Row) -> Row:
+    return replace(row, columns=tuple(_output(e, row) for e in node.outputs), types=node.types)
 
 
-@row_by_row.register
-def _(node: P.Negative, below: DataFrame) -> DataFrame:
-    return below.withColumn(N, -F.col(N))
+def _output(expression: Expression, row: Row) -> str:
+    """A column stays as it is; what is computed gets just the type that the plan says."""
+    if isinstance(expression, Column):
+        return row.text(expression)
+    if expression == Literal(None, expression.type):
+        return null_sql(expression.type)
+    wanted = T.INT if expression.type == T.VOID else expression.type
+    return f"CAST({row.text(expression)} AS {type_sql(wanted)})"
 
 
-@row_by_row.register
-def _(node: P.Restrict, below: DataFrame) -> DataFrame:
-    ts = F.unix_micros(F.col(P.column(node.timestamp)))
-    begin, end, inside = _interval(node.window, ts)
-    shown = below if inside is None else below.filter(inside)
-    return _proper(shown, F.greatest(F.col(FROM), begin), F.least(F.col(UNTIL), end))
+@_through.register
+def _(node: P.Negative, row: Row) -> Row:
+    return replace(row, n=f"(-{row.n})")
 
 
-@row_by_row.register
-def _(node: P.Warp, below: DataFrame) -> DataFrame:
-    return _proper(below, _point(node.grid, F.col(FROM)), _point(node.grid, F.col(UNTIL)))
+@_through.register
+def _(node: P.Restrict, row: Row) -> Row:
+    """A row without a timestamp is in no window."""
+    column = row.columns[node.timestamp]
+    begin, end, inside = _interval(node.window, f"unix_micros({column})")
+    shown = (*row.conditions, f"({column} IS NOT NULL)", *inside)
+    cut = replace(row, begin=f"greatest({row.begin}, {begin})", end=f"least({row.end}, {end})")
+    return _proper(replace(cut, conditions=shown))
 
 
-def _proper(rows: DataFrame, begin: SparkColumn, end: SparkColumn) -> DataFrame:
-    return rows.withColumns({FROM: begin, UNTIL: end}).filter(F.col(FROM) < F.col(UNTIL))
+@_through.register
+def _(node: P.Warp, row: Row) -> Row:
+    return _proper(replace(row, begin=_point(node.grid, row.begin), end=_point(node.grid, row.end)))
 
 
-def _point(grid: Grid, t: SparkColumn) -> SparkColumn:
+def _proper(row: Row) -> Row:
+    return replace(row, conditions=(*row.conditions, f"({row.begin} < {row.end})"))
+
+
+def _point(grid: Grid, t: str) -> str:
     """The first grid point at or after t; the ends of the line stay."""
-    return F.when(t.isin(INFINITY, LEAST), t).otherwise(_ceil(grid, t))
+    return f"IF({t} IN ({long_sql(INFINITY)}, {long_sql(LEAST)}), {t}, {_ceil(grid, t)})"
 
 
-def _ceil(grid: Grid, x: SparkColumn) -> SparkColumn:
-    return x if grid.step == 1 else x + F.pmod(F.lit(grid.origin) - x, F.lit(grid.step))
+def _ceil(grid: Grid, t: str) -> str:
+    if grid.step == 1:
+        return t
+    return f"({t} + pmod({long_sql(grid.origin)} - {t}, {long_sql(grid.step)}))"
 
 
-def _interval(window: TimeWindow, ts: SparkColumn) -> tuple[SparkColumn, SparkColumn, SparkColumn | None]:
-    """The closed form of a window (DESIGN section 4): from, until, and a condition on the timestamp."""
+def _interval(window: TimeWindow, ts: str) -> tuple[str, str, list[str]]:
+    """The closed form of a window (DESIGN section 4): from, until, and conditions on the timestamp."""
     match window:
         case Range(extent, _, lag, _):
-            begin = ts + F.lit(lag)
-            return _ceil(window.grid, begin), _ceil(window.grid, begin + F.lit(extent)), None
+            begin = f"({ts} + {long_sql(lag)})" if lag else ts
+            return _ceil(window.grid, begin), _ceil(window.grid, f"({begin} + {long_sql(extent)})"), []
         case Fixed():
-            return ts, _ceil(window.grid, ts + F.lit(1)), None
+            return ts, _ceil(window.grid, f"({ts} + 1L)"), []
         case Band(lower, upper):
-            inside = ts.isNotNull()
-            if lower is not None:
-                inside = inside & (ts >= F.lit(lower))
-            if upper is not None:
-                inside = inside & (ts <= F.lit(upper))
-            return ts, F.lit(INFINITY), inside
+            inside = [] if lower is None else [f"({ts} >= {long_sql(lower)})"]
+            inside += [] if upper is None else [f"({ts} <= {long_sql(upper)})"]
+            return ts, long_sql(INFINITY), inside

@@ -1,24 +1,22 @@
-"""Rows to the place of their key: several inputs of a kernel cross one exchange as one frame.
+"""Rows to the place of their key: all that a stage reads crosses one exchange as one frame.
 
-A row knows its partition and its side. Columns of the two sides that have the same type share a slot,
-so that rows stay narrow. A row of side -1 comes to every partition: time moves where no data came.
+A row knows its partition, and the port that it goes to. Columns of different ports that have the same type
+share a slot, so that rows stay narrow. A row of side -1 comes to every partition: time moves where no data
+came. In it, `_n` is the partition; what earlier stages tell of themselves travels in it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
+from everview.algebra import types as T
 from everview.algebra.types import DataType
-from everview.spark import physical as P
-from everview.spark.catalyst import CHANGE, spark_type
+from everview.spark.catalyst import FROM, UNTIL, N, Row, null_sql
 
-PARTITION, SIDE = "_partition", "_side"
+PARTITION, SIDE, LINE = "_partition", "_side", "_line"
 
 
 @dataclass(frozen=True)
@@ -58,66 +56,127 @@ def slot(position: int) -> str:
     return f"s{position}"
 
 
-def routes(node: P.Physical) -> tuple[tuple[int, ...] | None, ...]:
-    """Per input the columns whose values decide the partition; None: every row goes to every partition."""
-    match node:
-        case P.JoinKernel() | P.VersionKernel():
-            if not node.left_keys:
-                return tuple(range(len(node.left.types))), None
-            return node.left_keys, node.right_keys
-        case P.SweepKernel():
-            return (tuple(range(node.keys)),)
-        case P.RowsKernel():
-            return (node.partition,)
-        case P.LatestKernel():
-            return (node.key,)
-        case P.PointsKernel():
-            return tuple(range(len(node.types))), None
-    return tuple(tuple(range(len(i.types))) for i in node.inputs)
+@dataclass(frozen=True)
+class Leg:
+    """The last leg of a path: the row as it comes to a port, which side that is, and where it must go.
+
+    The route has columns of the row; None leads to every partition.
+    """
+
+    row: Row
+    side: int
+    route: tuple[int, ...] | None
 
 
-def exchange(
-    node: P.Physical, inputs: Sequence[DataFrame], partitions: int, session: SparkSession
-) -> tuple[DataFrame, Layout]:
-    """All inputs of a kernel in one frame, each row in its partition."""
-    layout = Layout.of([i.types for i in node.inputs])
-    sides = [
-        _side(frame, side, layout, keys, partitions)
-        for side, (frame, keys) in enumerate(zip(inputs, routes(node), strict=True))
-    ]
-    united = reduce(DataFrame.unionAll, [*sides, _heartbeat(layout, partitions, session)])
-    return united.repartitionById(partitions, F.col(PARTITION)), layout
+@dataclass(frozen=True)
+class Exchange:
+    """What a stage reads: the layout of its rows, and whether they carry lines of the stages before.
+
+    Without `partitions` rows stay where they are.
+    """
+
+    layout: Layout
+    partitions: int | None
+    lines: bool
+
+    def from_source(self, frame: DataFrame, legs: Sequence[Leg]) -> DataFrame:
+        """The rows of a source, each once for every leg."""
+        if len(legs) == 1:
+            return self._selected(frame, dict(enumerate(legs)), tagged=False)
+        tags = ", ".join(str(i) for i in range(len(legs)))
+        copies = frame.selectExpr("*", f"explode(array({tags})) AS {SIDE}")
+        return self._selected(copies, dict(enumerate(legs)))
+
+    def from_stage(self, frame: DataFrame, legs: Mapping[int, Leg]) -> DataFrame:
+        """The rows that a stage hands on, by the number of their leg, and its lines, which have none."""
+        return self._selected(frame, legs, line=LINE)
+
+    def heartbeat(self, session: SparkSession) -> DataFrame:
+        """A row for each partition."""
+        slots = [f"{null_sql(t)} AS {slot(i)}" for i, t in enumerate(self.layout.slots)]
+        line = [f"'' AS {LINE}"] if self.lines else []
+        times = [f"0L AS {FROM}", f"0L AS {UNTIL}", f"id AS {N}"]
+        place = [] if self.partitions is None else [f"CAST(id AS INT) AS {PARTITION}"]
+        beats = session.range(0, self.partitions or 1, 1, 1)
+        return beats.selectExpr(*place, f"-1 AS {SIDE}", *line, *slots, *times)
+
+    def _selected(
+        self, frame: DataFrame, legs: Mapping[int, Leg], tagged: bool = True, line: str | None = None
+    ) -> DataFrame:
+        """The rows in their slots. Those with a line have no leg: they pass, their partition in n."""
+
+        def by_tag(texts: Iterable[str], otherwise: str | None = None) -> str:
+            cases = dict(zip(legs, texts, strict=True))
+            return _by_tag(cases, otherwise if line else None) if tagged else next(iter(cases.values()))
+
+        rows = [leg.row for leg in legs.values()]
+        for texts in _lets(legs):
+            frame = frame.selectExpr("*", *texts)
+        condition = by_tag((" AND ".join(row.conditions) or "TRUE" for row in rows), "TRUE")
+        frame = frame if condition == "TRUE" else frame.where(condition)
+        sides = [leg.side for leg in legs.values()]
+        places = [
+            dict(zip(self.layout.sides[s], r.columns, strict=True)) for s, r in zip(sides, rows, strict=True)
+        ]
+        slots = [
+            f"{by_tag(p.get(i, null_sql(t)) for p in places)} AS {slot(i)}"
+            for i, t in enumerate(self.layout.slots)
+        ]
+        times = [
+            f"{by_tag(row.begin for row in rows)} AS {FROM}",
+            f"{by_tag(row.end for row in rows)} AS {UNTIL}",
+            f"{by_tag((row.n for row in rows), N)} AS {N}",
+        ]
+        lines = [f"{line or null_sql(T.STRING)} AS {LINE}"] if self.lines else []
+        side = f"{by_tag(map(str, sides), '-1')} AS {SIDE}"
+        return frame.selectExpr(*self._partition(legs, by_tag), side, *lines, *slots, *times)
+
+    def _partition(self, legs: Mapping[int, Leg], by_tag: Callable[[Iterable[str], str], str]) -> list[str]:
+        """Where each row goes; rows that go everywhere are as many as there are partitions."""
+        if self.partitions is None:
+            return []
+        own = f"CAST({N} AS INT)"
+        places = [_hashed(leg, self.partitions) for leg in legs.values()]
+        if all(place is not None for place in places):
+            return [f"{by_tag((place or '' for place in places), own)} AS {PARTITION}"]
+        every = f"sequence(0, {self.partitions - 1})"
+        lists = (every if place is None else f"array({place})" for place in places)
+        return [f"explode({by_tag(lists, f'array({own})')}) AS {PARTITION}"]
 
 
-def _side(
-    frame: DataFrame, side: int, layout: Layout, keys: tuple[int, ...] | None, partitions: int
-) -> DataFrame:
-    places = {place: P.column(i) for i, place in enumerate(layout.sides[side])}
-    slots = [
-        (F.col(places[i]) if i in places else F.lit(None).cast(spark_type(t))).alias(slot(i))
-        for i, t in enumerate(layout.slots)
-    ]
-    return frame.select(_partition(keys, frame, partitions), F.lit(side).alias(SIDE), *slots, *CHANGE)
+def _lets(legs: Mapping[int, Leg]) -> Iterator[list[str]]:
+    """What must be worked out beforehand, in rounds."""
+    rounds = max(len(leg.row.lets) for leg in legs.values())
+    for i in range(rounds):
+        yield [
+            f"{text} AS {name}"
+            for leg in legs.values()
+            for let in leg.row.lets[i : i + 1]
+            for name, text in let
+        ]
 
 
-def _partition(keys: tuple[int, ...] | None, frame: DataFrame, partitions: int) -> SparkColumn:
-    if keys is None:
-        return F.explode(F.sequence(F.lit(0), F.lit(partitions - 1))).alias(PARTITION)
-    if not keys:
-        return F.lit(0).alias(PARTITION)
-    columns = [_hashable(frame, P.column(k)) for k in keys]
-    return F.pmod(F.xxhash64(*columns), F.lit(partitions)).cast("int").alias(PARTITION)
+def _by_tag(texts: Mapping[int, str], otherwise: str | None) -> str:
+    """An expression that depends on the number of a row's leg, if the texts differ."""
+    different = set(texts.values())
+    if len(different) == 1 and otherwise in (None, *different):
+        return different.pop()
+    cases = " ".join(f"WHEN {tag} THEN {text}" for tag, text in texts.items())
+    return f"CASE {SIDE} {cases}{'' if otherwise is None else f' ELSE {otherwise}'} END"
 
 
-def _hashable(frame: DataFrame, name: str) -> SparkColumn:
-    """Floats such that equal ones have equal bits: -0.0 as 0.0."""
-    if frame.schema[name].dataType.typeName() in ("float", "double"):
-        return F.when(F.col(name) == 0, F.lit(0.0)).otherwise(F.col(name).cast("double"))
-    return F.col(name)
+def _hashed(leg: Leg, partitions: int) -> str | None:
+    """The partition of a row: by a hash under which equal values are equal; None if it goes everywhere."""
+    if leg.route is None:
+        return None
+    if not leg.route or partitions == 1:
+        return "0"
+    values = [_hashable(leg.row.columns[i], leg.row.types[i]) for i in leg.route]
+    return f"CAST(pmod(xxhash64({', '.join(values)}), {partitions}L) AS INT)"
 
 
-def _heartbeat(layout: Layout, partitions: int, session: SparkSession) -> DataFrame:
-    nothing = [F.lit(None).cast(spark_type(t)).alias(slot(i)) for i, t in enumerate(layout.slots)]
-    times = [F.lit(0).cast("long").alias(name) for name in CHANGE]
-    beats = session.range(0, partitions, 1, 1)
-    return beats.select(F.col("id").cast("int").alias(PARTITION), F.lit(-1).alias(SIDE), *nothing, *times)
+def _hashable(text: str, type_: DataType) -> str:
+    """A value such that equal ones have equal bits: integers as BIGINT, floats as DOUBLE, -0.0 as 0.0."""
+    if type_.is_integer:
+        return f"CAST({text} AS BIGINT)"
+    return f"IF({text} = 0, 0D, CAST({text} AS DOUBLE))" if type_.is_float else text

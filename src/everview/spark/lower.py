@@ -1,66 +1,101 @@
 """Algebra to the physical plan: composite operators become joins, distincts and sums of change rows.
 
-Semi joins, anti joins and outer joins are not kernels of their own: over change rows, where n may be
-negative, they are a join, a distinct and a difference (DESIGN section 3).
+Three strategies (paper 2, sections 2.3 and 5). UPA takes what the update patterns allow: δ* and expiry
+buckets where rows are never taken back, MIN and MAX that forget. DIRECT has intervals, but asks no pattern.
+NT knows no ends: each row of a window is taken back by a negative row when its end has come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import (
-    Case,
-    Cast,
-    Column,
-    Comparison,
-    Expression,
-    IsNull,
-    Literal,
-    Not,
-    conjunction,
-    conjuncts,
-    substitute,
-)  # fmt: skip
+from everview.algebra.expressions import Case, Column, Comparison, Expression, Literal, substitute
 from everview.algebra.schema import Schema
-from everview.algebra.types import BOOLEAN, INT, VOID, DataType, wider
+from everview.algebra.types import BOOLEAN, INT, DataType
 from everview.algebra.windows import Rows
 from everview.errors import PlanError
 from everview.kernels.accumulate import FUNCTIONS, Aggregate
+from everview.kernels.frame import BEFORE_ALL
+from everview.spark import joins
 from everview.spark import physical as P
-from everview.temporal.patterns import edge
+from everview.spark.joins import Side, as_type
+from everview.temporal.life import life
+from everview.temporal.patterns import Pattern, edge
+
+STRATEGIES = ("UPA", "DIRECT", "NT")
+
+
+def lower(plan: N.Node, strategy: str = "UPA") -> P.Physical:
+    """The physical plan of an algebra plan."""
+    if strategy not in STRATEGIES:
+        raise PlanError(f"there is no strategy '{strategy}'", choices=STRATEGIES)
+    return Lowering(strategy)(plan)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One lowering: its strategy, and what was lowered already; equal parts of a plan are walked once."""
+
+    strategy: str
+    done: dict[int, P.Physical] = field(default_factory=dict)
+
+    def __call__(self, node: N.Node) -> P.Physical:
+        if id(node) not in self.done:
+            self.done[id(node)] = _lowered(node, self)
+        return self.done[id(node)]
+
+    def side(self, node: N.Node) -> Side:
+        """The plan of an input, with what may be known of its rows."""
+        if self.strategy != "UPA":
+            return Side(self(node))
+        flows = edge(node)
+        return Side(self(node), life(node).lasts, flows.pattern <= Pattern.WKS, flows.signed)
+
+    def with_intervals(self, node: N.Node) -> P.Physical:
+        """The plan of an input whose rows must not be taken back: under NT, too, with the ends of windows."""
+        return Lowering("DIRECT")(node) if self.strategy == "NT" else self(node)
+
+    def ended(self, plan: P.Physical) -> P.Physical:
+        """The rows of a window: under NT taken back at their end."""
+        return P.NegativeKernel(plan) if self.strategy == "NT" else plan
 
 
 @singledispatch
-def lower(node: N.Node) -> P.Physical:
-    """The physical plan of an algebra plan."""
+def _lowered(node: N.Node, lower: Lowering) -> P.Physical:
     raise TypeError(f"no physical plan for {type(node).__name__}")
 
 
 # Leaves and what passes through
 
 
-@lower.register(N.Stream)
-@lower.register(N.Table)
-def _(node: N.Stream | N.Table) -> P.Physical:
+@_lowered.register
+def _(node: N.Stream, lower: Lowering) -> P.Physical:
+    since = BEFORE_ALL if node.since is None else node.since
+    return P.Scan(node.name, node.schema.types, since=since)
+
+
+@_lowered.register
+def _(node: N.Table, lower: Lowering) -> P.Physical:
     return P.Scan(node.name, node.schema.types)
 
 
-@lower.register
-def _(node: N.Values) -> P.Physical:
+@_lowered.register
+def _(node: N.Values, lower: Lowering) -> P.Physical:
     return P.Constant(node.rows, node.schema.types)
 
 
-@lower.register
-def _(node: N.View) -> P.Physical:
+@_lowered.register
+def _(node: N.View, lower: Lowering) -> P.Physical:
     return lower(node.definition)
 
 
-@lower.register(N.Alias)
-@lower.register(N.Coalesce)
-@lower.register(N.Split)
-def _(node: N.Alias | N.Coalesce | N.Split) -> P.Physical:
+@_lowered.register(N.Alias)
+@_lowered.register(N.Coalesce)
+@_lowered.register(N.Split)
+def _(node: N.Alias | N.Coalesce | N.Split, lower: Lowering) -> P.Physical:
     """No snapshot changes: kernels coalesce what they emit anyway."""
     return lower(node.input)
 
@@ -68,71 +103,67 @@ def _(node: N.Alias | N.Coalesce | N.Split) -> P.Physical:
 # Row by row
 
 
-@lower.register
-def _(node: N.Filter) -> P.Physical:
+@_lowered.register
+def _(node: N.Filter, lower: Lowering) -> P.Physical:
     return P.Select(lower(node.input), _positional(node.condition, node.input.schema))
 
 
-@lower.register
-def _(node: N.Project) -> P.Physical:
+@_lowered.register
+def _(node: N.Project, lower: Lowering) -> P.Physical:
     return P.Compute(lower(node.input), tuple(_positional(e, node.input.schema) for _, e in node.columns))
 
 
-@lower.register
-def _(node: N.GroupMember) -> P.Physical:
+@_lowered.register
+def _(node: N.GroupMember, lower: Lowering) -> P.Physical:
     by = _positional(node.by, node.input.schema)
     return P.Select(lower(node.input), Comparison("=", by, Literal(node.value, by.type)))
 
 
-@lower.register
-def _(node: N.Union) -> P.Physical:
-    left, right = _sides(node)
-    return P.Merge(left, right)
+@_lowered.register
+def _(node: N.Union, lower: Lowering) -> P.Physical:
+    left, right = _sides(node, lower)
+    return P.Merge(left.plan, right.plan)
 
 
-@lower.register
-def _(node: N.Synchronize) -> P.Physical:
+@_lowered.register
+def _(node: N.Synchronize, lower: Lowering) -> P.Physical:
     return P.Warp(lower(node.input), node.grid)
 
 
-def _positional(expression: Expression, schema: Schema, offset: int = 0) -> Expression:
+def _positional(expression: Expression, schema: Schema) -> Expression:
     """The expression over columns by position."""
     by_position: dict[Expression, Expression] = {
-        Column.to(f): Column(P.column(offset + i), f.type) for i, f in enumerate(schema)
+        Column.to(f): Column(P.column(i), f.type) for i, f in enumerate(schema)
     }
     return substitute(expression, by_position)
 
 
-def _sides(node: N.Node) -> tuple[P.Physical, P.Physical]:
+def _sides(node: N.Node, lower: Lowering) -> tuple[Side, Side]:
     """Both inputs of a set operation, their values widened to the result's types."""
-    left, right = (_cast(lower(side), node.schema.types) for side in node.inputs)
+    left, right = (replace(s, plan=_cast(s.plan, node.schema.types)) for s in map(lower.side, node.inputs))
     return left, right
 
 
 def _cast(plan: P.Physical, types: Sequence[DataType]) -> P.Physical:
     if plan.types == tuple(types):
         return plan
-    return P.Compute(plan, tuple(_as(c, t) for c, t in zip(plan.columns, types, strict=True)))
-
-
-def _as(expression: Expression, type_: DataType) -> Expression:
-    return expression if expression.type == type_ else Cast(expression, type_)
+    return P.Compute(plan, tuple(as_type(c, t) for c, t in zip(plan.columns, types, strict=True)))
 
 
 # Windows and time
 
 
-@lower.register
-def _(node: N.Window) -> P.Physical:
-    below = lower(node.input)
+@_lowered.register
+def _(node: N.Window, lower: Lowering) -> P.Physical:
     schema = node.input.schema
     line = schema.timeline
     if line is None:
-        return below
+        return lower(node.input)
     if not isinstance(node.window, Rows):
-        return P.Restrict(below, schema.index(line), node.window)
+        return lower.ended(P.Restrict(lower(node.input), schema.index(line), node.window))
+    below = lower.with_intervals(node.input)
     partition = tuple(schema.index(schema.find(name)) for name in node.window.partition_by)
-    return P.RowsKernel(below, node.window.count, partition, _arrival_order(node.input))
+    return lower.ended(P.RowsKernel(below, node.window.count, partition, _arrival_order(node.input)))
 
 
 def _arrival_order(node: N.Node) -> tuple[int, ...]:
@@ -145,9 +176,9 @@ def _arrival_order(node: N.Node) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*first, *named, *range(len(node.schema))]))
 
 
-@lower.register
-def _(node: N.Tagged) -> P.Physical:
-    below = lower(node.input)
+@_lowered.register
+def _(node: N.Tagged, lower: Lowering) -> P.Physical:
+    below = lower.with_intervals(node.input)
     schema = node.input.schema
     deletes = Literal(False, BOOLEAN) if node.delete_when is None else _positional(node.delete_when, schema)
     marked = P.Compute(below, (*below.columns, deletes))
@@ -155,54 +186,54 @@ def _(node: N.Tagged) -> P.Physical:
     return P.LatestKernel(marked, key, _arrival_order(node.input))
 
 
-@lower.register
-def _(node: N.SynchronizeOn) -> P.Physical:
+@_lowered.register
+def _(node: N.SynchronizeOn, lower: Lowering) -> P.Physical:
     return P.PointsKernel(lower(node.input), P.InsertionsKernel(lower(node.points), deletions=False))
 
 
-@lower.register
-def _(node: N.IStream) -> P.Physical:
+@_lowered.register
+def _(node: N.IStream, lower: Lowering) -> P.Physical:
     return P.InsertionsKernel(lower(node.input), deletions=False)
 
 
-@lower.register
-def _(node: N.DStream) -> P.Physical:
+@_lowered.register
+def _(node: N.DStream, lower: Lowering) -> P.Physical:
     return P.InsertionsKernel(lower(node.input), deletions=True)
 
 
-@lower.register
-def _(node: N.RStream) -> P.Physical:
-    return P.RelationKernel(lower(node.input), node.grid)
+@_lowered.register
+def _(node: N.RStream, lower: Lowering) -> P.Physical:
+    below = lower.side(node.input)
+    return P.RelationKernel(below.plan, node.grid, endings=(below.ending,))
 
 
 # Counts
 
 
-@lower.register
-def _(node: N.Distinct) -> P.Physical:
-    return P.DistinctKernel(lower(node.input), edge(node.input).signed)
+@_lowered.register
+def _(node: N.Distinct, lower: Lowering) -> P.Physical:
+    return lower.side(node.input).once().plan
 
 
-@lower.register(N.Difference)
-@lower.register(N.Intersection)
-@lower.register(N.MaxUnion)
-def _(node: N.Difference | N.Intersection | N.MaxUnion) -> P.Physical:
+@_lowered.register(N.Difference)
+@_lowered.register(N.Intersection)
+@_lowered.register(N.MaxUnion)
+def _(node: N.Difference | N.Intersection | N.MaxUnion, lower: Lowering) -> P.Physical:
     names = {N.Difference: "difference", N.Intersection: "intersection", N.MaxUnion: "max_union"}
-    left, right = _sides(node)
-    return P.CountsKernel(left, right, names[type(node)])
+    left, right = _sides(node, lower)
+    return P.CountsKernel(left.plan, right.plan, names[type(node)], endings=(left.ending, right.ending))
 
 
-@lower.register
-def _(node: N.StrictDifference) -> P.Physical:
+@_lowered.register
+def _(node: N.StrictDifference, lower: Lowering) -> P.Physical:
     """What does not occur on the right at all: the left side less those of its rows that do."""
-    left, right = _sides(node)
-    once = P.DistinctKernel(right, edge(node.right).signed)
-    return _lonely(left, once)
+    left, right = _sides(node, lower)
+    return joins.without(left.plan, joins.occurring(left, right.once()))
 
 
-@lower.register
-def _(node: N.Aggregate) -> P.Physical:
-    below = lower(node.input)
+@_lowered.register
+def _(node: N.Aggregate, lower: Lowering) -> P.Physical:
+    below = lower.side(node.input)
     schema = node.input.schema
     keys = [_positional(e, schema) for _, e in node.keys]
     arguments: list[Expression] = []
@@ -216,202 +247,76 @@ def _(node: N.Aggregate) -> P.Physical:
             argument = Case(((_positional(call.where, schema), shown),), Literal(None, shown.type))
         name = None
         if argument is not None:
-            name = P.column(len(keys) + len(arguments))
-            arguments.append(argument)
+            if argument not in arguments:
+                arguments.append(argument)
+            name = P.column(len(keys) + arguments.index(argument))
         type_ = call.type
         output = P.column(len(keys) + position)
         aggregates.append(
             Aggregate(call.function, name, f"={output}", call.distinct, type_.precision, type_.scale)
         )
-    computed = P.Compute(below, (*keys, *arguments))
+    computed = P.Compute(below.plan, (*keys, *arguments))
     results = tuple(call.type for _, call in node.calls)
-    return P.SweepKernel(computed, len(keys), tuple(aggregates), results, edge(node.input).signed)
+    return P.SweepKernel(
+        computed, len(keys), tuple(aggregates), results, below.signed, endings=(below.ending,)
+    )
 
 
 # Joins
 
 
-@lower.register
-def _(node: N.Join) -> P.Physical:
-    return _join(lower(node.left), lower(node.right), _over_both(node, node.condition))
+@_lowered.register
+def _(node: N.Join, lower: Lowering) -> P.Physical:
+    return joins.join(lower.side(node.left), lower.side(node.right), _over_both(node))
 
 
-@lower.register
-def _(node: N.SemiJoin) -> P.Physical:
-    return _semi(node)
+@_lowered.register
+def _(node: N.SemiJoin, lower: Lowering) -> P.Physical:
+    return joins.partnered(lower.side(node.left), lower.side(node.right), _over_both(node))[1]
 
 
-@lower.register
-def _(node: N.AntiJoin) -> P.Physical:
-    return P.Merge(lower(node.left), P.Negative(_semi(node)))
+@_lowered.register
+def _(node: N.AntiJoin, lower: Lowering) -> P.Physical:
+    return joins.lonely(lower.side(node.left), lower.side(node.right), _over_both(node))
 
 
-@lower.register
-def _(node: N.OuterJoin) -> P.Physical:
+@_lowered.register
+def _(node: N.OuterJoin, lower: Lowering) -> P.Physical:
     """The join, and each kept side's rows without a partner padded with NULLs."""
-    left, right = lower(node.left), lower(node.right)
-    condition = _over_both(node, node.condition)
-    result = _join(left, right, condition)
+    left, right = lower.side(node.left), lower.side(node.right)
+    condition = _over_both(node)
+    result = joins.join(left, right, condition)
     if node.kind in ("LEFT", "FULL"):
-        lonely = _lonely(left, _partners(left, right, condition, keep_left=True, signed=_signed(node)))
-        result = P.Merge(result, P.Compute(lonely, (*lonely.columns, *_nulls(right.types))))
+        alone = joins.lonely(left, right, condition)
+        result = P.Merge(result, P.Compute(alone, (*alone.columns, *joins.nulls(right.plan.types))))
     if node.kind in ("RIGHT", "FULL"):
-        lonely = _lonely(right, _partners(left, right, condition, keep_left=False, signed=_signed(node)))
-        result = P.Merge(result, P.Compute(lonely, (*_nulls(left.types), *lonely.columns)))
+        other = joins.swapped(condition, (len(left.plan.types), len(right.plan.types)))
+        alone = joins.lonely(right, left, other)
+        result = P.Merge(result, P.Compute(alone, (*joins.nulls(left.plan.types), *alone.columns)))
     return result
 
 
-@lower.register
-def _(node: N.TableJoin) -> P.Physical:
-    left, right = lower(node.left), lower(node.right)
-    condition = _over_both(node, node.condition)
+@_lowered.register
+def _(node: N.TableJoin, lower: Lowering) -> P.Physical:
+    """⋈R is a join as any other. ⋈NRR has no place for rows that are taken back (paper 2, 5.4.2)."""
+    right = lower.side(node.right)
+    condition = _over_both(node)
     if node.retroactive:
-        joined = _join(left, right, condition)
+        left = lower.side(node.left)
+        joined = joins.join(left, right, condition)
+        alone = joins.lonely(left, right, condition) if node.outer else None
     else:
         line = node.left.schema.timeline
         timestamp = 0 if line is None else node.left.schema.index(line)
-        joined = _join(left, right, condition, timestamp)
-    if not node.outer:
-        return joined
-    signed = node.retroactive or edge(node.left).signed
-    met = P.DistinctKernel(P.Compute(joined, joined.columns[: len(left.types)]), signed)
-    lonely = _lonely(left, met)
-    return P.Merge(joined, P.Compute(lonely, (*lonely.columns, *_nulls(right.types))))
+        left = replace(lower.side(node.left), plan=lower.with_intervals(node.left))
+        joined = joins.join(left, right, condition, timestamp)
+        met = replace(left, plan=joins.first_columns(joined, len(left.plan.types)), in_order=False)
+        alone = joins.without(left.plan, joins.occurring(left, met.once())) if node.outer else None
+    if alone is not None:
+        joined = P.Merge(joined, P.Compute(alone, (*alone.columns, *joins.nulls(right.plan.types))))
+    return joined if node.retroactive else lower.ended(joined)
 
 
-def _signed(node: N.OuterJoin | N.SemiJoin | N.AntiJoin) -> bool:
-    return edge(node.left).signed or edge(node.right).signed
-
-
-def _nulls(types: Sequence[DataType]) -> list[Expression]:
-    return [Literal(None, t) for t in types]
-
-
-def _over_both(
-    node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin | N.TableJoin, condition: Expression
-) -> Expression:
-    both = Schema(node.left.schema.fields + node.right.schema.fields)
-    return _positional(condition, both)
-
-
-def _semi(node: N.SemiJoin | N.AntiJoin) -> P.Physical:
-    """The left rows that have a partner, as often as they are."""
-    left, right = lower(node.left), lower(node.right)
-    condition = _over_both(node, node.condition)
-    keys, rest = _split(condition, len(left.types))
-    if keys and not rest:
-        # A pure equality: the different keys of the right side are enough.
-        once = P.DistinctKernel(P.Compute(right, tuple(r for _, r, _ in keys)), edge(node.right).signed)
-        size = len(left.types)
-        equal = [
-            Comparison("<=>" if safe else "=", here, Column(P.column(size + i), there.type))
-            for i, (here, there, safe) in enumerate(keys)
-        ]
-        joined = _join(left, once, conjunction(list(equal)))
-        return P.Compute(joined, joined.columns[:size])
-    return _matched(left, _partners(left, right, condition, keep_left=True, signed=_signed(node)))
-
-
-def _partners(
-    left: P.Physical, right: P.Physical, condition: Expression, keep_left: bool, signed: bool
-) -> P.Physical:
-    """The different rows of one side that have a partner on the other."""
-    if keep_left:
-        joined = _join(P.DistinctKernel(left, signed), right, condition)
-        kept = joined.columns[: len(left.types)]
-    else:
-        joined = _join(left, P.DistinctKernel(right, signed), condition)
-        kept = joined.columns[len(left.types) :]
-    return P.DistinctKernel(P.Compute(joined, kept), signed)
-
-
-def _matched(rows: P.Physical, once: P.Physical) -> P.Physical:
-    """The rows that occur in a set of rows; NULLs are equal."""
-    size = len(rows.types)
-    every = tuple(range(size))
-    joined = P.JoinKernel(rows, once, every, every, nulls_equal=True)
-    return P.Compute(joined, joined.columns[:size])
-
-
-def _lonely(rows: P.Physical, met: P.Physical) -> P.Physical:
-    """The rows that do not occur in a set of rows."""
-    return P.Merge(rows, P.Negative(_matched(rows, met)))
-
-
-Key = tuple[Expression, Expression, bool]  # left, right, whether NULLs are equal
-
-
-def _split(condition: Expression, size: int) -> tuple[list[Key], list[Expression]]:
-    """The equalities between the two sides, and the other conditions."""
-    keys: list[Key] = []
-    rest: list[Expression] = []
-    for part in conjuncts(condition):
-        key = _key(part, size)
-        if key is None:
-            rest.append(part)
-        else:
-            keys.append(key)
-    return keys, rest
-
-
-def _key(part: Expression, size: int) -> Key | None:
-    if not isinstance(part, Comparison) or part.operator not in ("=", "<=>"):
-        return None
-    sides = [_side(e, size) for e in (part.left, part.right)]
-    if sorted(sides) != ["left", "right"]:
-        return None
-    left, right = (part.left, part.right) if sides[0] == "left" else (part.right, part.left)
-    common = wider(left.type, right.type)
-    if common is None or common == VOID:
-        return None
-    return _as(left, common), _as(_shifted(right, -size), common), part.operator == "<=>"
-
-
-def _side(expression: Expression, size: int) -> str:
-    positions = {int(c.name[1:]) for c in expression.columns()}
-    if not positions:
-        return "none"
-    if max(positions) < size:
-        return "left"
-    return "right" if min(positions) >= size else "both"
-
-
-def _shifted(expression: Expression, by: int) -> Expression:
-    moved: dict[Expression, Expression] = {
-        c: Column(P.column(int(c.name[1:]) + by), c.type) for c in expression.columns()
-    }
-    return substitute(expression, moved)
-
-
-def _join(
-    left: P.Physical, right: P.Physical, condition: Expression, timestamp: int | None = None
-) -> P.Physical:
-    """The join on its equalities; what else the condition says is a filter on the pairs."""
-    sizes = len(left.types), len(right.types)
-    keys, rest = _split(condition, sizes[0])
-    safe = any(k[2] for k in keys)
-    if safe:  # NULLs meet in the kernel; where they must not, they are left out before
-        left = _present(left, [k[0] for k in keys if not k[2]])
-        right = _present(right, [k[1] for k in keys if not k[2]])
-    here = _with_keys(left, [k[0] for k in keys])
-    there = _with_keys(right, [k[1] for k in keys])
-    left_keys = tuple(range(sizes[0], sizes[0] + len(keys)))
-    right_keys = tuple(range(sizes[1], sizes[1] + len(keys)))
-    joined: P.Physical
-    if timestamp is None:
-        joined = P.JoinKernel(here, there, left_keys, right_keys, safe)
-    else:
-        joined = P.VersionKernel(here, there, timestamp, left_keys, right_keys)
-    gap = len(here.types)
-    columns = joined.columns
-    if keys:
-        joined = P.Compute(joined, (*columns[: sizes[0]], *columns[gap : gap + sizes[1]]))
-    return P.Select(joined, conjunction(rest)) if rest else joined
-
-
-def _present(plan: P.Physical, keys: list[Expression]) -> P.Physical:
-    return P.Select(plan, conjunction([Not(IsNull(k)) for k in keys])) if keys else plan
-
-
-def _with_keys(plan: P.Physical, keys: list[Expression]) -> P.Physical:
-    return P.Compute(plan, (*plan.columns, *keys)) if keys else plan
+def _over_both(node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin | N.TableJoin) -> Expression:
+    """The condition of a join over the columns of both sides by position."""
+    return _positional(node.condition, Schema(node.left.schema.fields + node.right.schema.fields))

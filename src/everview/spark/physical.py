@@ -1,11 +1,12 @@
 """The physical plan: what Catalyst evaluates row by row, and which kernels run between exchanges.
 
 Columns go by position here: a node's columns are c0, c1, …, so that no name can clash. Every node is
-a frozen record; equal nodes are one piece of work.
+a frozen record, known by a digest of what it computes; equal nodes are one piece of work.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, fields
 
 from everview.algebra.changes import Record
@@ -14,6 +15,7 @@ from everview.algebra.time import Grid
 from everview.algebra.types import BOOLEAN, DataType
 from everview.algebra.windows import TimeWindow
 from everview.kernels.accumulate import Aggregate
+from everview.kernels.frame import BEFORE_ALL
 
 
 def column(position: int) -> str:
@@ -22,13 +24,41 @@ def column(position: int) -> str:
 
 
 @dataclass(frozen=True)
-class Physical:
-    """The root of all physical nodes."""
+class Ending:
+    """How the rows of an input end, as far as that helps to lay out a state of them (paper 2, 5.3.2).
 
-    types: tuple[DataType, ...] = field(init=False, compare=False, repr=False)
+    `within` is the longest time after which one ends, where they end in any order and it is known;
+    `may_cancel` says that rows may be taken back.
+
+    >>> Ending(), Ending(within=10, may_cancel=False)
+    (Ending(within=None, may_cancel=True), Ending(within=10, may_cancel=False))
+    """
+
+    within: int | None = None
+    may_cancel: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Physical:
+    """The root of all physical nodes.
+
+    `digest` stands for all that a node computes, and what is below it: nodes are equal if it is. `endings`
+    says how the rows of each input end; it changes no result, and is no part of the digest.
+    """
+
+    types: tuple[DataType, ...] = field(init=False, repr=False)
+    digest: str = field(init=False, repr=False)
+    endings: tuple[Ending, ...] = field(default=(), kw_only=True, repr=False)
 
     def _typed(self, types: tuple[DataType, ...]) -> None:
         object.__setattr__(self, "types", types)
+        object.__setattr__(self, "digest", _digest(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Physical) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def inputs(self) -> tuple[Physical, ...]:
@@ -39,18 +69,36 @@ class Physical:
         return tuple(Column(column(i), t) for i, t in enumerate(self.types))
 
 
-@dataclass(frozen=True)
+def _digest(node: Physical) -> str:
+    """What a node is, in a few letters; its inputs count by their own digests."""
+    values = [getattr(node, f.name) for f in fields(node) if f.init and f.name != "endings"]
+    parts = [v.digest if isinstance(v, Physical) else repr(v) for v in values]
+    return hashlib.blake2b("\0".join([type(node).__name__, *parts]).encode(), digest_size=16).hexdigest()
+
+
+def operator_name(node: Physical) -> str:
+    """A name for a kernel that is the same in every step and after every restart: by what it computes."""
+    return f"{type(node).__name__}-{node.digest[:16]}"
+
+
+@dataclass(frozen=True, eq=False)
 class Scan(Physical):
-    """The new rows of a stream or a table."""
+    """The new rows of a stream or a table, or with the kind "view" the changes that are kept of a view.
+
+    With `since`, only those that begin after it: who reads a stream since then is someone else than who
+    has read it from its start, and shares no state with him.
+    """
 
     name: str
     of: tuple[DataType, ...]
+    kind: str = "rows"
+    since: int = BEFORE_ALL
 
     def __post_init__(self) -> None:
         self._typed(self.of)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant(Physical):
     """Rows that hold at all times."""
 
@@ -61,10 +109,21 @@ class Constant(Physical):
         self._typed(self.of)
 
 
+@dataclass(frozen=True, eq=False)
+class Register(Physical):
+    """Rows that were worked out before, in the same task: stands for an input where a node is sent alone."""
+
+    number: int
+    of: tuple[DataType, ...]
+
+    def __post_init__(self) -> None:
+        self._typed(self.of)
+
+
 # Row by row: Catalyst
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Select(Physical):
     """The rows for which a condition is true."""
 
@@ -75,7 +134,7 @@ class Select(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Compute(Physical):
     """New columns from the old ones."""
 
@@ -86,7 +145,7 @@ class Compute(Physical):
         self._typed(tuple(e.type for e in self.outputs))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Restrict(Physical):
     """A time window: each interval cut to the one that the window gives for the row's timestamp."""
 
@@ -98,7 +157,7 @@ class Restrict(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Warp(Physical):
     """SYNC EVERY: begins and ends moved to the next point of a grid."""
 
@@ -109,7 +168,7 @@ class Warp(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Negative(Physical):
     """The same rows with n taken negative."""
 
@@ -119,7 +178,7 @@ class Negative(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Merge(Physical):
     """The rows of both inputs."""
 
@@ -133,7 +192,7 @@ class Merge(Physical):
 # Kernels: they keep state, and need rows of one key in one place
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JoinKernel(Physical):
     """Pairs with equal keys that overlap in time; the left columns, then the right ones."""
 
@@ -147,7 +206,7 @@ class JoinKernel(Physical):
         self._typed(self.left.types + self.right.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VersionKernel(Physical):
     """A stream's rows with the version of a table at their own time."""
 
@@ -161,7 +220,7 @@ class VersionKernel(Physical):
         self._typed(self.left.types + self.right.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DistinctKernel(Physical):
     """Every record once: δ, or δ* if rows are never taken back."""
 
@@ -172,7 +231,7 @@ class DistinctKernel(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CountsKernel(Physical):
     """EXCEPT ALL, INTERSECT ALL, max-union: a function of the counts on both sides."""
 
@@ -184,7 +243,7 @@ class CountsKernel(Physical):
         self._typed(self.left.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SweepKernel(Physical):
     """GROUP BY the first columns; the aggregates' arguments are columns too."""
 
@@ -198,7 +257,7 @@ class SweepKernel(Physical):
         self._typed(self.input.types[: self.keys] + self.results)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowsKernel(Physical):
     """The latest rows of each partition, in this order of columns."""
 
@@ -211,7 +270,7 @@ class RowsKernel(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LatestKernel(Physical):
     """A tagged stream: the latest row of each key; the last column says whether it deletes, and goes."""
 
@@ -225,7 +284,7 @@ class LatestKernel(Physical):
         self._typed(self.input.types[:-1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class InsertionsKernel(Physical):
     """ISTREAM or DSTREAM."""
 
@@ -236,7 +295,7 @@ class InsertionsKernel(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RelationKernel(Physical):
     """RSTREAM."""
 
@@ -247,7 +306,7 @@ class RelationKernel(Physical):
         self._typed(self.input.types)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PointsKernel(Physical):
     """SYNC ON: `points` has the instants at which rows are inserted into the synchronization stream."""
 
@@ -258,7 +317,17 @@ class PointsKernel(Physical):
         self._typed(self.input.types)
 
 
+@dataclass(frozen=True, eq=False)
+class NegativeKernel(Physical):
+    """NT: rows without an end, and a negative row when time comes to where one ends (paper 2, 2.1)."""
+
+    input: Physical
+
+    def __post_init__(self) -> None:
+        self._typed(self.input.types)
+
+
 KERNELS = (
     JoinKernel, VersionKernel, DistinctKernel, CountsKernel, SweepKernel, RowsKernel, LatestKernel,
-    InsertionsKernel, RelationKernel, PointsKernel,
+    InsertionsKernel, RelationKernel, PointsKernel, NegativeKernel,
 )  # fmt: skip

@@ -1,28 +1,156 @@
-"""One step of a pipeline as one Spark job: the physical plan over the new rows.
+"""One step of a pipeline as one Spark job: a chain of stages over the new rows.
 
-What runs inside a kernel's task is handed in: `task(node, layout)` yields the function that Spark calls
-with the Arrow batches of one partition.
+What runs inside a stage's tasks is handed in. A stage that hands nothing on yields lines only: what its tasks
+tell is all that comes back.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as S
 
-from everview.algebra.changes import Record
 from everview.algebra.time import INFINITY, LEAST
+from everview.algebra.types import DataType
 from everview.spark import physical as P
-from everview.spark.catalyst import row_by_row, spark_schema
-from everview.spark.exchange import Layout, exchange
+from everview.spark.catalyst import CHANGE, Row, spark_schema, spark_type
+from everview.spark.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, slot
+from everview.spark.fuse import Stage
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
+# What comes back of a step: a line for each run that was written, or with no trace one for all of a task.
+LINES = "trace string, run string"
+
+
+# Makes the function that Spark calls, for rows in a layout; it yields rows in the other one, or lines.
+Task = Callable[[Layout, Layout | None], Batches]
+
+
+@dataclass(frozen=True)
+class _HandedOn:
+    """The rows that a stage hands on, and for each of their numbers the columns."""
+
+    frame: DataFrame
+    layout: Layout
+    types: Sequence[tuple[DataType, ...]]
+
+    def row(self, number: int) -> Row:
+        columns = [slot(i) for i in self.layout.sides[number]]
+        return Row.of(columns, self.types[number], f"_row{number}")
+
+
+def chain(
+    session: SparkSession,
+    stages: Sequence[Stage],
+    scans: Mapping[P.Scan, DataFrame],
+    partitions: int,
+    first: bool,
+    tasks: Sequence[Task],
+) -> list[DataFrame]:
+    """Frames that together yield the lines of a step; each kernel is in one of them, once."""
+    ends: list[DataFrame] = []
+    handed_on: _HandedOn | None = None
+    for stage, task in zip(stages, tasks, strict=True):
+        given = Layout.of([port.types for port in stage.ports])
+        exchange = Exchange(given, partitions if stage.exchanges else None, handed_on is not None)
+        frames = _read(session, stage, exchange, scans, first, handed_on)
+        if not frames:
+            continue
+        rows = reduce(DataFrame.unionAll, frames)
+        if stage.exchanges:
+            rows = rows.repartitionById(partitions, F.col(PARTITION))
+        types = [stage.types(register) for register in stage.hands_on]
+        out = Layout.of(types) if types else None
+        done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
+        handed_on = None if out is None else _HandedOn(done, out, types)
+        ends += [done] if out is None else []
+    return ends
+
+
+def _read(
+    session: SparkSession,
+    stage: Stage,
+    exchange: Exchange,
+    scans: Mapping[P.Scan, DataFrame],
+    first: bool,
+    handed_on: _HandedOn | None,
+) -> list[DataFrame]:
+    """All that a stage reads, in parts of the same columns."""
+    from_stage: dict[int, Leg] = {}
+    from_source: dict[P.Physical, list[Leg]] = {}
+    for side, port in enumerate(stage.ports):
+        for path in port.paths:
+            base = path.base
+            if isinstance(base, int):
+                assert handed_on is not None
+                from_stage[base] = Leg(_along(handed_on.row(base), path.through), side, port.route)
+            else:
+                legs = from_source.setdefault(base, [])
+                row = Row.of([P.column(i) for i in range(len(base.types))], base.types, f"_row{len(legs)}")
+                legs.append(Leg(_along(row, path.through), side, port.route))
+    frames = [] if handed_on is None else [exchange.from_stage(handed_on.frame, from_stage)]
+    for source, legs in from_source.items():
+        frame = _source(session, source, scans, first)
+        frames += [] if frame is None else [exchange.from_source(frame, legs)]
+    return [*frames, exchange.heartbeat(session)] if handed_on is None and stage.exchanges else frames
+
+
+def _along(row: Row, through: Iterable[P.Physical]) -> Row:
+    return reduce(Row.through, through, row)
+
+
+def _source(
+    session: SparkSession, source: P.Physical, scans: Mapping[P.Scan, DataFrame], first: bool
+) -> DataFrame | None:
+    """The new rows of a stream or a table; constants are new in the first step only."""
+    if isinstance(source, P.Scan):
+        return scans[source]
+    assert isinstance(source, P.Constant)
+    if not first:
+        return None
+    values = [(*row, LEAST, INFINITY, 1) for row in source.rows]
+    return session.createDataFrame(values, spark_schema(source.types))
+
+
+def handed_on_schema(layout: Layout) -> S.StructType:
+    """The columns of what a stage hands on: which of its rows this is, or a line, and the slots."""
+    slots = [S.StructField(slot(i), spark_type(t)) for i, t in enumerate(layout.slots)]
+    times = [S.StructField(name, S.LongType()) for name in CHANGE]
+    return S.StructType(
+        [S.StructField(SIDE, S.IntegerType()), S.StructField(LINE, S.StringType()), *slots, *times]
+    )
+
+
+def rows_of(
+    session: SparkSession, plan: P.Physical, scans: Mapping[P.Scan, DataFrame], first: bool = True
+) -> DataFrame:
+    """The rows of a plan without kernels, which Catalyst alone evaluates: c0, c1, … and the change."""
+    match plan:
+        case P.Scan() | P.Constant():
+            found = _source(session, plan, scans, first)
+            return session.createDataFrame([], spark_schema(plan.types)) if found is None else found
+        case P.Merge(left=left, right=right):
+            below = [rows_of(session, side, scans, first) for side in (left, right)]
+            return below[0].unionAll(below[1])
+    frame = rows_of(session, plan.inputs[0], scans, first)
+    below_types = plan.inputs[0].types
+    row = Row.of([P.column(i) for i in range(len(below_types))], below_types).through(plan)
+    for let in row.lets:
+        frame = frame.selectExpr("*", *(f"{text} AS {name}" for name, text in let))
+    shown = frame.where(" AND ".join(row.conditions)) if row.conditions else frame
+    columns = [f"{text} AS {P.column(i)}" for i, text in enumerate(row.columns)]
+    times = [f"{text} AS {name}" for text, name in zip((row.begin, row.end, row.n), CHANGE, strict=True)]
+    return shown.selectExpr(*columns, *times)
+
 
 class Step:
-    """Builds the frames of a step; equal parts of its plans are built, and run, once."""
+    """The rows of plans without kernels."""
 
     def __init__(
         self,
@@ -30,68 +158,10 @@ class Step:
         scans: Mapping[P.Scan, DataFrame],
         partitions: int,
         first: bool,
-        task: Callable[[P.Physical, Layout], Batches],
+        task: object,
     ) -> None:
-        self.session = session
-        self.scans = scans
-        self.partitions = partitions
-        self.first = first
-        self.task = task
-        self.built: dict[P.Physical, DataFrame] = {}
-        self.persisted: list[DataFrame] = []
+        self.session, self.scans, self.first = session, scans, first
 
     def frames(self, plans: Iterable[P.Physical]) -> list[DataFrame]:
-        """The change rows that each plan emits in this step."""
-        plans = list(plans)
-        readers = _readers(plans)
-        return [self._frame(plan, readers) for plan in plans]
-
-    def done(self) -> None:
-        """Lets go of what was kept for several readers."""
-        for frame in self.persisted:
-            frame.unpersist()
-
-    def _frame(self, node: P.Physical, readers: Counter[P.Physical]) -> DataFrame:
-        if node not in self.built:
-            below = [self._frame(i, readers) for i in node.inputs]
-            frame = self._made(node, below)
-            if isinstance(node, P.KERNELS) and readers[node] > 1:
-                # A kernel writes its state: read by two, it must still run once.
-                frame = frame.persist()
-                self.persisted.append(frame)
-            self.built[node] = frame
-        return self.built[node]
-
-    def _made(self, node: P.Physical, below: list[DataFrame]) -> DataFrame:
-        match node:
-            case P.Scan():
-                return self.scans[node]
-            case P.Constant():
-                return self._constant(node.rows if self.first else (), node)
-            case P.Merge():
-                return below[0].unionAll(below[1])
-        if not isinstance(node, P.KERNELS):
-            return row_by_row(node, below[0])
-        frame, layout = exchange(node, below, self.partitions, self.session)
-        return frame.mapInArrow(self.task(node, layout), spark_schema(node.types))
-
-    def _constant(self, rows: Iterable[Record], node: P.Constant) -> DataFrame:
-        values = [(*row, LEAST, INFINITY, 1) for row in rows]
-        return self.session.createDataFrame(values, spark_schema(node.types))
-
-
-def _readers(plans: Iterable[P.Physical]) -> Counter[P.Physical]:
-    """How many nodes read each node."""
-    counts: Counter[P.Physical] = Counter()
-    seen: set[P.Physical] = set()
-
-    def walk(node: P.Physical) -> None:
-        counts[node] += 1
-        if node not in seen:
-            seen.add(node)
-            for below in node.inputs:
-                walk(below)
-
-    for plan in plans:
-        walk(plan)
-    return counts
+        """The change rows of each plan."""
+        return [rows_of(self.session, plan, self.scans, self.first) for plan in plans]

@@ -32,7 +32,7 @@ from everview.sql.context import Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
 from everview.sql.literals import duration, instant
-from everview.sql.query import Query, bind_ad_hoc, bind_query
+from everview.sql.query import bind_ad_hoc, bind_query
 from everview.sql.rows import assignments, filled_columns, inserted_rows
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
@@ -332,27 +332,12 @@ def _table_condition(node: exp.Expr, entry: StreamEntry | TableEntry, context: C
 def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _context(script, catalog)
     query = bind_ad_hoc(node, context)
-    _require_history(query, node, context)
     return S.Select(query, tuple(context.used))
-
-
-def _require_history(query: Query, node: exp.Expr, context: Context) -> None:
-    if query.as_of is None:
-        return
-    for name in context.used:
-        entry = context.catalog.get(name)
-        if isinstance(entry, ViewEntry) and entry.history == 0:
-            raise context.script.error(
-                f"the view '{entry.name}' keeps no history, so it cannot be asked AS OF an instant",
-                node.args["at"],
-                next_step=f"make it with CREATE VIEW {entry.name} WITH (history => INTERVAL '1' DAY) AS …",
-            )
 
 
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _context(script, catalog)
     query = bind_ad_hoc(node.this, context)
-    _require_history(query, node.this, context)
     return S.Explain(query)
 
 

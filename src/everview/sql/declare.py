@@ -70,8 +70,8 @@ def declare_table(node: exp.Expr, script: Script) -> TableEntry:
 
 
 def declare_view_options(options: list[exp.Expr], script: Script) -> int:
-    """WITH (history => INTERVAL '1' DAY | 'forever'): how long AS OF can look back."""
-    history = 0
+    """WITH (history => INTERVAL '1' DAY | 'forever'): how long changes are kept; without it, for ever."""
+    history: int | None = None
     for option in options:
         if not isinstance(option, ast.Option):
             raise script.error("options are written as name => value", option, next_step=_HISTORY)
@@ -82,7 +82,7 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> int:
                 meant=nearest(option.name, _VIEW_OPTIONS),
                 choices=_VIEW_OPTIONS,
             )
-        if history:
+        if history is not None:
             raise script.error(f"the option '{option.name}' stands twice", option.this)
         value = option.args["value"]
         if isinstance(value, exp.Literal) and value.name.casefold() == "forever":
@@ -91,7 +91,7 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> int:
             history = _positive(value, "history", script)
         else:
             raise script.error("history is a length of time or 'forever'", value, next_step=_HISTORY)
-    return history
+    return INFINITY if history is None else history
 
 
 def _positive(node: exp.Expr, what: str, script: Script) -> int:

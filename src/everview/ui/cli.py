@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +14,13 @@ import typer
 from rich.console import Console
 
 from everview import engine
-from everview.errors import EverviewError, StoreError
-from everview.ui.demo import show_demo
+from everview.database import connect, names_in, question, rehearsed
+from everview.errors import EverviewError, StoreError, nearest
+from everview.ui.output import ENDS, Sheet, require_format, write_answer
+from everview.ui.progress import DEFAULT_PATH, Meter, Summary
+from everview.ui.running import Running
+from everview.ui.signals import Stopped, wish_to_end
+from everview.ui.tail import follow as follow_changes
 
 app = typer.Typer(
     help="SQL views over streams, kept continuously correct, on Spark.",
@@ -21,37 +30,203 @@ app = typer.Typer(
 )
 
 
+StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
+Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
+
+
 @app.callback()
 def everview() -> None:
     """SQL views over streams, kept continuously correct, on Spark."""
 
 
 @app.command()
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE.sql", help="a script")],
+    path: StorePath = DEFAULT_PATH,
+    finish: Annotated[bool, typer.Option("--finish", help="no more will come")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="go on until Ctrl-C")] = False,
+) -> None:
+    """Run a script: make its streams and views, take in all that is there, and say what was done. The store
+    is made if there is none. Run it again to take in what is new.
+
+    A SELECT in the script is answered over all that stands before it, those at its end over everything. Rows
+    younger than what is known of the streams wait for the next run; --finish lets them count.
+
+    Ctrl-C ends after the step under way; the store is whole, and the next run goes on from there.
+
+    everview run views.sql
+
+    everview run views.sql --finish
+
+    everview run views.sql --path /data/store --follow
+    """
+    script = _file(file)
+    statements = rehearsed(script, names_in(path, create=True))
+    if finish and follow:
+        raise EverviewError(
+            "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
+        )
+    summary = Summary(path)
+    note = "stopping after the step under way; again to stop at once"
+    console = Console(stderr=True)
+    with wish_to_end(note) as asked, connect(path) as db, Meter(console) as meter:
+        summary.before = db.manifest().counts
+        work = Running(db, meter, summary, asked, sys.stdout, sys.stderr)
+        try:
+            work.script(script, statements, finish)
+            if follow and not asked.is_set():
+                meter.say("waiting for rows")
+                work.go_on()
+        except Stopped:
+            if not follow:
+                raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
+        with meter.paused():
+            print("\n".join(summary.lines(db.manifest())))
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="a SELECT")],
+    path: StorePath = DEFAULT_PATH,
+    as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIMESTAMP", help="at this instant")] = None,
+    format: Format = "table",
+) -> None:
+    """Ask a store: views, tables and windows as they are at the present, or as of an instant.
+
+    A table has the first 1,000 rows; json (one object a line) and csv have all.
+
+    everview query "SELECT * FROM parked ORDER BY vid"
+
+    everview query "SELECT vtype, COUNT(*) AS n FROM parked GROUP BY vtype" --as-of 2026-01-01T00:00:02
+
+    everview query 'SELECT _reason, _original FROM came$rejected' --format json
+
+    everview query "SELECT * FROM parked" --path /data/store --format csv > parked.csv
+    """
+    require_format(format)
+    question(sql, names_in(path), as_of)
+    with _output(), connect(path) as db:
+        write_answer(db.query(sql, as_of), format, sys.stdout, sys.stderr)
+
+
+@app.command()
+def changes(
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="a view")],
+    path: StorePath = DEFAULT_PATH,
+    encoding: Annotated[
+        str, typer.Option(metavar="tags | intervals", help="what comes and goes, or from when until when")
+    ] = "tags",
+    format: Format = "table",
+    follow: Annotated[bool, typer.Option("--follow", help="show changes as they come, until Ctrl-C")] = False,
+    since: Annotated[int | None, typer.Option(metavar="STEP", help="only those after this step")] = None,
+) -> None:
+    """Show the changes of a view. As tags: + a row comes, - it goes, u it replaces the old one, and when. As
+    intervals: from when until when a row held, and how often, once it has ended.
+
+    With --follow another process may run the store. At its end the last step is told, to go on after it.
+
+    everview changes parked
+
+    everview changes parked --encoding intervals --format csv
+
+    everview changes parked --follow --format json
+
+    everview changes parked --follow --since 12
+    """
+    require_format(format)
+    if encoding not in ENDS:
+        raise EverviewError(
+            f"changes are not shown as '{encoding}'", meant=nearest(encoding, ENDS), choices=ENDS
+        )
+    names_in(path).get(view)
+    with _output(), wish_to_end() as asked, connect(path) as db:
+        if not follow:
+            write_answer(db.changes(view, encoding, since), format, sys.stdout, sys.stderr, ENDS[encoding])
+            return
+        sheet = Sheet(format, sys.stdout, ENDS[encoding])
+        step = follow_changes(db, view, encoding, sheet, since, asked.wait)
+        print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
+
+
+@app.command()
 def explain(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],
+    format: Annotated[
+        str, typer.Option(metavar="text | svg | json", help="for reading, as a picture, for programs")
+    ] = "text",
 ) -> None:
-    """Show the plan of every view and query in a script.
+    """Show the plan of every view and query in a script: operators, how their results come and go, what they
+    keep and for how long, how far the streams are known, the rules that made the plan better. Nothing is run.
 
     everview explain views.sql
+
+    everview explain views.sql --format svg > views.svg
+
+    everview explain views.sql --format json | jq .parts
     """
-    print(engine.explain(_script(what)))
+    print(engine.explain(_script(what), format=format))
+
+
+@app.command()
+def shell(path: StorePath = DEFAULT_PATH) -> None:
+    """Open a prompt on a store, which is made if there is none. Statements end with ; and may have many
+    lines; Tab completes, \\? helps, Ctrl-D leaves.
+
+    everview shell
+
+    everview shell --path /data/store
+
+    echo "SELECT COUNT(*) AS n FROM parked;" | everview shell
+    """
+    names_in(path, create=True)
+    from everview.ui.shell import open_shell
+
+    with connect(path) as db:
+        open_shell(db)
 
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="which worked example to show")] = "highway",
+    name: Annotated[str | None, typer.Argument(help="highway, parking, rooms or links")] = None,
+    speed: Annotated[
+        float | None, typer.Option(metavar="X", help="replay it X times as fast as it happened")
+    ] = None,
 ) -> None:
-    """Show a worked example from a paper, with its data.
+    """Show a worked example from a paper, with its data: the SQL, what goes in, what comes out, and why.
+    Without a name all are listed, and the first is shown.
 
-    everview demo highway
+    everview demo
+
+    everview demo parking
+
+    everview demo rooms --speed 2
     """
-    show_demo(name, Console(width=110))
+    from everview.ui.demo import list_demos, show_demo
+
+    console = Console(highlight=False)
+    if name is None:
+        list_demos(console)
+    with _output():
+        show_demo(name or "highway", console, connect, speed)
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    """Who reads what is printed may stop reading: `| head` is no mistake."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 def _script(what: str) -> str:
     """The text of a script, or what is in the file of that name."""
-    if not what.lower().endswith(".sql"):
-        return what
+    return _file(what) if what.lower().endswith(".sql") else what
+
+
+def _file(what: str) -> str:
     try:
         return Path(what).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -59,16 +234,19 @@ def _script(what: str) -> str:
         raise StoreError(f"cannot read {what}: {reason}", next_step="check the path") from None
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line: 0 done, 1 the user's mistake, 2 a fault of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app()
+        app(arguments)
     except EverviewError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
     except SystemExit as stop:
-        # Wrong arguments are the user's mistake too; typer has already said what is wrong with them.
-        raise SystemExit(1 if stop.code == 2 else stop.code) from None
+        # Wrong arguments and Ctrl-C are the user's too; typer has already said what there is to say.
+        raise SystemExit(1 if stop.code in (2, 130) else stop.code) from None
     except Exception as fault:
         print(f"a fault of Everview, not of yours: {type(fault).__name__}: {fault}", file=sys.stderr)
         raise SystemExit(2) from fault

@@ -1,69 +1,194 @@
-"""Worked examples from the papers: the SQL, what goes in, what comes out, and why."""
+"""Worked examples from the papers, on the engine: the SQL, what goes in, what comes out, and why.
+
+The SQL and the data of each are in the folder `demos`.
+"""
 
 from __future__ import annotations
 
+import csv
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, chdir, nullcontext
 from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
-from everview.engine import Answer, explain, moment, work_out
-from everview.errors import EverviewError, nearest
+from everview.errors import EverviewError, counted, nearest
+from everview.ui.output import ENDS, Sheet, aligned
+from everview.ui.replay import replay
 
-HIGHWAY = """\
-CREATE STREAM highway (lane SMALLINT, speed DOUBLE, length DOUBLE, ts TIMESTAMP, TIMELINE ts);
+if TYPE_CHECKING:
+    from everview.database import Database
 
-INSERT INTO highway VALUES
-  (5, 18.28, 5.27, TIMESTAMP '1993-11-03 05:00:08'),
-  (2, 21.33, 4.62, TIMESTAMP '1993-11-03 05:01:32'),
-  (4, 19.69, 9.97, TIMESTAMP '1993-11-03 05:02:16');
+_ROWS = 10  # of the input that are shown
 
-CREATE VIEW average_speed AS
-  SELECT AVG(speed) AS avg_speed FROM highway [RANGE 15 MINUTES];
-"""
+
+@dataclass(frozen=True)
+class Shown:
+    """A view whose changes are shown, and what they tell."""
+
+    view: str
+    says: str
+    encoding: str = "tags"
+    where: str = "true"
 
 
 @dataclass(frozen=True)
 class Demo:
-    """One worked example."""
+    """One worked example; `inputs` names the file of each stream, `asks` ad hoc queries for the end."""
 
     title: str
-    script: str
+    inputs: Mapping[str, str]
+    shown: tuple[Shown, ...]
     why: str
+    asks: tuple[str, ...] = ()
 
 
 DEMOS = {
     "highway": Demo(
-        "the average speed of the last 15 minutes (Krämer & Seeger, sections 2.6 and 4.3.2.8)",
-        HIGHWAY,
-        "Each car counts for 15 minutes from the moment it is seen. Whenever one begins or ceases to count\n"
-        "the average changes; before the first and after the last there is none.",
+        "where traffic is slow on a highway with 20 measuring stations (Krämer & Seeger, 2.1 to 2.6)",
+        {"highway": "highway.csv"},
+        (
+            Shown(
+                "average_speed",
+                "Station 1 has the three cars of the paper; its averages are those of 4.3.2.8:",
+                "intervals",
+                "station = 1",
+            ),
+            Shown("congested", "The stations below 15 m/s, from when until when:", "intervals"),
+        ),
+        "Each car counts for 15 minutes from the moment it is seen. Whenever one begins or ceases to\n"
+        "count, the average of its station changes. The paper unites 20 streams, one for each station;\n"
+        "here the station is a column, and GROUP BY says the same.",
+    ),
+    "parking": Demo(
+        "who is in the parking lot (Ghanem et al., 3.1: the queries P1 to P7)",
+        {"entering": "entering.csv", "leaving": "leaving.csv"},
+        (
+            Shown("inside", "P1: both streams only ever grow, and yet the answer has + and -:"),
+            Shown("per_type", "P2: a view over that view; u takes the place of the old count:"),
+            Shown("inside_2", "P4: the same as P1, every 2 minutes; who came and went between is not seen:"),
+            Shown("per_type_4", "P5: counts every 4 minutes, over P4:"),
+            Shown("per_type_police", "P6: counts when a police car comes:"),
+            Shown("recent", "P7: who entered in the last 5 minutes; they go by the clock:", "intervals"),
+        ),
+        "A view is a relation that varies with time, and its changes are a stream again. So a query can\n"
+        "read a view as it reads a stream, and all of them agree at every instant.",
+        ("SELECT * FROM with_owner WHERE vowner = 'JOE DOE'",),
+    ),
+    "rooms": Demo(
+        "which rooms are hot (Ghanem et al., 3.2 and examples 1 to 8: the queries T1 to T5)",
+        {"temperature": "temperature.csv"},
+        (
+            Shown("hot", "T1: the rooms above 80; +<a,99>1 and u<a,95>4 as in the paper, never c at 80:"),
+            Shown("very_hot", "T2: the rooms above 100:"),
+            Shown("hot_2", "T3: as T1, at the seconds 0, 2, 4, …; +<a,99> comes at 2, not at 1:"),
+            Shown("very_hot_4", "T4: as T2, every 4 seconds, over T3:"),
+            Shown("very_hot_at_alarm", "T5: as T2, whenever a room reports more than 120:"),
+        ),
+        "A reading takes the place of the one before. What is reported between two points of a\n"
+        "synchronization is gathered, and only what is left of it counts at the next point.",
+    ),
+    "links": Demo(
+        "what goes over three links of a network (Golab & Özsu, 6.1: queries 1 to 5)",
+        {"link1": "link1.csv", "link2": "link2.csv", "link3": "link3.csv"},
+        (
+            Shown("both_links", "Query 1, a join of two windows:", "intervals"),
+            Shown(
+                "hosts", "Query 2, without duplicates: a host stays while any of its rows does:", "intervals"
+            ),
+            Shown("only_link1", "Query 3, a negation: a row of link 2 takes one away early:", "intervals"),
+            Shown("hosts_of_both", "Query 4, a join of two sets of hosts:", "intervals"),
+            Shown("ftp_of_those", "Query 5, a join over the negation:", "intervals"),
+        ),
+        "How results come and go decides how they are kept; `everview explain` shows it for every\n"
+        "operator. The ends of queries 1, 2 and 4 are known when a row comes (WK), those of 3 and 5 are\n"
+        "not (STR).",
     ),
 }
 
 
-def show_demo(name: str, console: Console) -> None:
-    """Prints a worked example."""
+def list_demos(console: Console) -> None:
+    """Prints the names of all demos."""
+    width = max(map(len, DEMOS))
+    for name, demo in DEMOS.items():
+        _print(console, f"{name:{width}}  {demo.title}")
+    _print(console, "")
+
+
+def show_demo(
+    name: str,
+    console: Console,
+    connect: Callable[..., AbstractContextManager[Database]],
+    speed: float | None = None,
+) -> None:
+    """Runs a worked example on a store of its own and prints it; with a speed, as if it happened now."""
     demo = DEMOS.get(name)
     if demo is None:
         raise EverviewError(f"there is no demo '{name}'", meant=nearest(name, DEMOS), choices=DEMOS)
-    console.print(Text(f"{name}: {demo.title}\n", style="bold"))
-    console.print(Syntax(demo.script, "sql", background_color="default"))
-    console.print(Text("The plan:", style="bold"))
-    console.print(Text(explain(demo.script) + "\n"))
-    for answer in work_out(demo.script):
-        console.print(Text("What comes out:", style="bold"))
-        console.print(_table(answer))
-    console.print(Text(demo.why))
+    if speed is not None and not 0 < speed < float("inf"):
+        raise EverviewError(f"time cannot pass {speed:g} times as fast", next_step="give a number above 0")
+    source = resources.files("everview.ui") / "demos" / name
+    with resources.as_file(source) as folder, tempfile.TemporaryDirectory(prefix="everview-") as store:
+        script = (folder / "demo.sql").read_text("utf-8")
+        _introduce(name, demo, script, folder, console)
+        started = time.perf_counter()
+        with chdir(folder), connect(str(Path(store) / "store"), partitions=2) as db:
+            if speed is None:
+                _run(db, demo, script, console)
+            else:
+                _heading(console, "What comes out, as it comes:")
+                replay(db, script, demo.inputs, folder, [s.view for s in demo.shown], speed, console.file)
+        _heading(console, "Why:")
+        _print(console, demo.why)
+        _print(console, f"\n({time.perf_counter() - started:.0f} s, most of it Spark's start)")
 
 
-def _table(answer: Answer) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("from", "until", *answer.plan.schema.names):
-        table.add_column(column, no_wrap=True)
-    for row in answer.rows:
-        times = (moment(row.from_), moment(row.until))
-        table.add_row(*times, *("NULL" if v is None else str(v) for v in row.record))
-    return table
+def _introduce(name: str, demo: Demo, script: str, folder: Path, console: Console) -> None:
+    _print(console, f"{name}: {demo.title}\n", "bold")
+    if console.is_terminal:
+        console.print(Syntax(script, "sql", background_color="default"))
+    else:
+        _print(console, script)
+    _heading(console, "What goes in:")
+    for stream, file in demo.inputs.items():
+        with (folder / file).open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.reader(lines))
+        shown = rows[: _ROWS + 1]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        more = len(rows) - len(shown)
+        _print(console, f"{stream}, {counted(len(rows) - 1, 'row')}", "italic")
+        for row in shown:
+            _print(console, aligned(row, widths))
+        _print(console, f"… and {counted(more, 'more row')}\n" if more else "")
+
+
+def _run(db: Database, demo: Demo, script: str, console: Console) -> None:
+    with console.status("working") if console.is_terminal else nullcontext():
+        db.execute(script)
+        db.run(finish=True)
+    _heading(console, "What comes out:")
+    for shown in demo.shown:
+        _print(console, shown.says, "italic")
+        frame = db.changes(shown.view, shown.encoding).where(shown.where)
+        Sheet("table", console.file, ENDS[shown.encoding]).write(frame)
+        _print(console, "")
+    for sql in demo.asks:
+        _print(console, sql, "italic")
+        Sheet("table", console.file).write(db.query(sql))
+        _print(console, "")
+
+
+def _heading(console: Console, text: str) -> None:
+    _print(console, text, "bold")
+
+
+def _print(console: Console, text: str, style: str = "") -> None:
+    """Text as it is: no line is cut or joined, nothing in it is taken for a style."""
+    console.print(Text(text, style=style), soft_wrap=True)

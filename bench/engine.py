@@ -1,0 +1,324 @@
+"""Whole pipelines against Spark's own operators, in the same session on the same files.
+
+Where Spark has the operator, it reads the same files as a stream, one file a batch, and writes nowhere.
+Where it refuses the query, the peer is the answer worked out anew from the rows of the window by Spark SQL.
+"""
+
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+import everview
+from bench.work import Work, work_done
+from everview.database import Database
+from everview.runtime.session import local_session
+
+PARTITIONS = 2
+SECOND = 1_000_000
+START = 1_767_225_600  # 2026-01-01
+
+
+@cache
+def session() -> SparkSession:
+    """One session for all; it ends with the process."""
+    made = local_session()
+    made.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    return made
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    path = Path(tempfile.mkdtemp(prefix="everview-bench-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def write_rows(path: Path, name: str, first: int, count: int, per_second: int, keys: int, seed: int) -> None:
+    """A file of rows (k, v, ts): `per_second` rows a second from row `first` on, with random keys."""
+    rows = session().range(first, first + count, 1, 1)
+    micros = F.lit(START * SECOND) + (F.col("id") * F.lit(SECOND // per_second)).cast("long")
+    columns = [
+        (F.abs(F.xxhash64(F.col("id"), F.lit(seed))) % keys).cast("int").alias("k"),
+        (F.abs(F.xxhash64(F.col("id"), F.lit(seed + 1))) % 1000).cast("int").alias("v"),
+        F.timestamp_micros(micros).alias("ts"),
+    ]
+    made = path / f"{name}-tmp"
+    rows.select(*columns).coalesce(1).write.parquet(str(made))
+    part = next(made.glob("*.parquet"))
+    (path / name).mkdir(exist_ok=True)
+    number = len(list((path / name).glob("*.parquet")))
+    target = path / name / f"{number:04}.parquet"
+    part.rename(target)
+    os.utime(target, (START + number, START + number))  # Spark reads files in the order of their times
+    shutil.rmtree(made)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The seconds of each step, and what Spark did for them."""
+
+    seconds: list[float]
+    work: Work
+
+    @property
+    def typical(self) -> float:
+        return median(self.seconds)
+
+
+def our_steps(db: Database, skip: int) -> Timed:
+    """Runs all that is there, a file a step; the first steps are not counted, as they warm up."""
+    ends: list[float] = []
+    works: list[Work] = []
+
+    def told(_: object) -> None:
+        ends.append(time.perf_counter())
+        works.append(work_done(session()))
+
+    started = time.perf_counter()
+    db.run(progress=told)
+    begins = [started, *ends]
+    seconds = [b - a for a, b in zip(begins, ends, strict=False)][skip:]
+    return Timed(seconds, (works[-1] - works[skip - 1]) / len(seconds))
+
+
+def spark_steps(query: Callable[[], DataFrame], checkpoint: Path, skip: int) -> Timed:
+    """The same for a streaming query of Spark's own, which writes nowhere."""
+    before = work_done(session())
+    writer = query().writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    running = writer.outputMode("append").trigger(availableNow=True).start()
+    running.awaitTermination()
+    took = [p.durationMs["triggerExecution"] / 1000 for p in running.recentProgress if p.numInputRows]
+    return Timed(took[skip:], (work_done(session()) - before) / max(1, len(took)))
+
+
+def report(title: str, ours: Timed, peer: Timed, rows: int, target: float, peer_name: str = "Spark") -> float:
+    """Prints both, and how many times as fast ours is."""
+    ratio = peer.typical / ours.typical
+    table = Table(
+        "", "s a step", "rows/s", "jobs", "stages", "tasks", "shuffled", title=title, title_justify="left"
+    )
+    for who, timed in (("Everview", ours), (peer_name, peer)):
+        work = timed.work
+        table.add_row(
+            who, f"{timed.typical:.3f}", f"{rows / timed.typical:,.0f}",
+            *(f"{n:.1f}" for n in (work.jobs, work.stages, work.tasks)), f"{work.shuffled / 1e6:.1f} MB",
+        )  # fmt: skip
+    table.add_row("ratio", f"{ratio:.2f} × as fast", f"target {target:g}", "", "", "", "")
+    Console(width=110).print(table)
+    return ratio
+
+
+def streamed(path: Path, lateness: str) -> DataFrame:
+    """A folder of files as a stream of Spark's own."""
+    rows = session().readStream.schema("k INT, v INT, ts TIMESTAMP").option("maxFilesPerTrigger", 1)
+    return rows.name(path.name).parquet(str(path)).withWatermark("ts", lateness)
+
+
+def declared(name: str, path: Path, lateness: str = "INTERVAL '0' SECOND") -> str:
+    """The same folder as a stream of ours."""
+    return (
+        f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP, TIMELINE ts LATENESS {lateness}) "
+        f"FROM parquet('{path}', maxFilesPerTrigger => 1);"
+    )
+
+
+def bench_window_join() -> None:
+    """Window equi-join: steps of 200,000 rows, windows of 200,000 rows a side, 50,000 keys."""
+    side, steps, keys = 100_000, 8, 50_000
+    with folder() as path:
+        for step in range(steps):
+            for seed, name in enumerate(("a", "b")):
+                write_rows(path, name, step * side, side, side // 10, keys, 10 * seed)
+        with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+            db.execute(
+                declared("a", path / "a") + declared("b", path / "b") + "CREATE VIEW pairs AS "
+                "SELECT a.k, a.v, b.v AS w FROM a [RANGE 20 SECONDS] JOIN b [RANGE 20 SECONDS] ON a.k = b.k"
+            )
+            ours = our_steps(db, skip=3)
+
+        def joined() -> DataFrame:
+            a, b = streamed(path / "a", "0 seconds").alias("a"), streamed(path / "b", "0 seconds").alias("b")
+            near = "a.k = b.k AND a.ts > b.ts - INTERVAL 20 SECONDS AND a.ts < b.ts + INTERVAL 20 SECONDS"
+            return a.join(b, F.expr(near)).selectExpr("a.k", "a.v", "b.v AS w")
+
+        peer = spark_steps(joined, path / "spark", skip=3)
+        report("window equi-join, 200,000 rows a step", ours, peer, 2 * side, 4)
+
+
+def bench_sliding_aggregate() -> None:
+    """COUNT, SUM and MAX per key over a sliding minute, per arrival: 2 M rows in 10 steps, 10,000 keys."""
+    size, steps, keys = 200_000, 10, 10_000
+    with folder() as path:
+        for step in range(steps):
+            write_rows(path, "s", step * size, size, 10_000, keys, 3)
+        with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+            db.execute(
+                declared("s", path / "s") + "CREATE VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS v, "
+                "MAX(v) AS m FROM s [RANGE 60 SECONDS] GROUP BY k"
+            )
+            ours = our_steps(db, skip=3)
+
+        def grouped() -> DataFrame:
+            rows = streamed(path / "s", "0 seconds")
+            by = rows.groupBy(F.window("ts", "60 seconds", "2 seconds"), "k")
+            return by.agg(F.count("*").alias("n"), F.sum("v").alias("v"), F.max("v").alias("m"))
+
+        peer = spark_steps(grouped, path / "spark", skip=3)
+        report("sliding count, sum, max, 200,000 rows a step (Spark: every 2 s)", ours, peer, size, 4)
+
+
+OVER_A_WINDOW = {
+    "DISTINCT": ("SELECT DISTINCT k FROM s {w}", "SELECT DISTINCT k FROM s"),
+    "NOT EXISTS": (
+        "SELECT k, v FROM s {w} WHERE NOT EXISTS (SELECT 1 FROM r {w} WHERE r.k = s.k)",
+        "SELECT k, v FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+    ),
+    "EXCEPT ALL": (
+        "SELECT k FROM s {w} EXCEPT ALL SELECT k FROM r {w}",
+        "SELECT k FROM s EXCEPT ALL SELECT k FROM r",
+    ),
+    "sliding AVG": ("SELECT k, AVG(v) AS v FROM s {w} GROUP BY k", "SELECT k, AVG(v) AS v FROM s GROUP BY k"),
+}
+
+
+def _over_a_window(sql: str, window: int, step: int, path: Path, steps: int = 8, keys: int = 50_000) -> Timed:
+    """Steps of `step` rows once a window of `window` rows is full."""
+    two = " r " in sql
+    for seed, name in enumerate(("s", "r")[: 1 + two]):
+        write_rows(path, name, 0, window, 10_000, keys if name == "s" else keys // 2, 20 * seed)
+        for i in range(steps):
+            write_rows(
+                path, name, window + i * step, step, 10_000, keys if name == "s" else keys // 2, 20 * seed
+            )
+    with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+        names = ("s", "r")[: 1 + two]
+        script = "".join(declared(name, path / name) for name in names)
+        db.execute(f"{script} CREATE VIEW answer AS {sql.format(w=f'[RANGE {window // 10_000} SECONDS]')}")
+        return our_steps(db, skip=3)
+
+
+def bench_against_recomputing() -> None:
+    """DISTINCT, NOT EXISTS, EXCEPT ALL, AVG per key: window of 1,000,000 rows, steps of 10,000."""
+    window, step = 1_000_000, 10_000
+    for title, (sql, plain) in OVER_A_WINDOW.items():
+        with folder() as path:
+            ours = _over_a_window(sql, window, step, path)
+            for name in ("s", "r"):
+                if (path / name).exists():
+                    session().read.parquet(str(path / name)).createOrReplaceTempView(name)
+            before, seconds = work_done(session()), []
+            for _ in range(6):
+                started = time.perf_counter()
+                session().sql(plain).write.format("noop").mode("overwrite").save()
+                seconds.append(time.perf_counter() - started)
+            peer = Timed(seconds[2:], (work_done(session()) - before) / 6)
+            report(
+                f"{title}, {step:,} rows a step over {window:,}", ours, peer, step, 5, "recomputed by Spark"
+            )
+
+
+def bench_growth() -> None:
+    """A step of 10,000 rows when the window grows from 100,000 to 1,000,000 rows: at most 2.5 times."""
+    for title, (sql, _) in OVER_A_WINDOW.items():
+        times = []
+        for window in (100_000, 1_000_000):
+            with folder() as path:
+                times.append(_over_a_window(sql, window, 10_000, path).typical)
+        print(f"{title}: {times[0]:.3f} s → {times[1]:.3f} s, {times[1] / times[0]:.2f} times (at most 2.5)")
+
+
+def bench_small_step() -> None:
+    """A step of 100 rows of a join, warm, against a batch of Spark's own stream-stream join."""
+    size, steps = 50, 20
+    with folder() as path:
+        for step in range(steps):
+            for seed, name in enumerate(("a", "b")):
+                write_rows(path, name, step * size, size, 10, 20, 10 * seed)
+        with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+            db.execute(
+                declared("a", path / "a") + declared("b", path / "b") + "CREATE VIEW pairs AS "
+                "SELECT a.k, a.v, b.v AS w FROM a [RANGE 20 SECONDS] JOIN b [RANGE 20 SECONDS] ON a.k = b.k"
+            )
+            ours = our_steps(db, skip=8)
+
+        def joined() -> DataFrame:
+            a, b = streamed(path / "a", "0 seconds").alias("a"), streamed(path / "b", "0 seconds").alias("b")
+            near = "a.k = b.k AND a.ts > b.ts - INTERVAL 20 SECONDS AND a.ts < b.ts + INTERVAL 20 SECONDS"
+            return a.join(b, F.expr(near)).selectExpr("a.k", "a.v", "b.v AS w")
+
+        peer = spark_steps(joined, path / "spark", skip=8)
+        report("join, 100 rows a step", ours, peer, 2 * size, 2)
+
+
+def bench_shared_views() -> None:
+    """Ten views over one join against one: less than twice the time, because the join runs once."""
+    side, steps = 20_000, 8
+    times = []
+    for views in (1, 10):
+        with folder() as path:
+            for step in range(steps):
+                for seed, name in enumerate(("a", "b")):
+                    write_rows(path, name, step * side, side, side // 10, 10_000, 10 * seed)
+            with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+                db.execute(declared("a", path / "a") + declared("b", path / "b"))
+                db.execute(
+                    "CREATE VIEW pairs AS SELECT a.k, a.v, b.v AS w "
+                    "FROM a [RANGE 20 SECONDS] JOIN b [RANGE 20 SECONDS] ON a.k = b.k"
+                )
+                for i in range(views - 1):
+                    db.execute(f"CREATE VIEW v{i} AS SELECT k, v + w AS x FROM pairs WHERE v > {50 * i}")
+                times.append(our_steps(db, skip=3).typical)
+    print(
+        f"one view {times[0]:.3f} s a step, ten {times[1]:.3f} s: {times[1] / times[0]:.2f} times (below 2)"
+    )
+
+
+def bench_soak() -> None:
+    """300 steps of a join, an aggregate and a DISTINCT: state, files and memory of the driver stay level."""
+    shown = []
+    with folder() as path, everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+        db.execute(
+            "CREATE STREAM a (k INT, v INT, ts TIMESTAMP, TIMELINE ts);"
+            "CREATE VIEW pairs WITH (history => INTERVAL '1' MINUTE) AS "
+            "SELECT x.k, x.v, y.v AS w FROM a [RANGE 20 SECONDS] x JOIN a [RANGE 10 SECONDS] y ON x.k = y.k;"
+            "CREATE VIEW sums WITH (history => INTERVAL '1' MINUTE) AS "
+            "SELECT k, SUM(v) AS v FROM pairs GROUP BY k;"
+            "CREATE VIEW once WITH (history => INTERVAL '1' MINUTE) AS SELECT DISTINCT v FROM pairs"
+        )
+        for step in range(300):
+            rows = [
+                {
+                    "k": (7 * i + step) % 50,
+                    "v": i,
+                    "ts": f"2026-01-01 {step // 60:02}:{step % 60:02}:{i % 60:02}",
+                }
+                for i in range(100)
+            ]
+            db.insert("a", sorted(rows, key=lambda r: str(r["ts"])))
+            state: list[int] = []
+            db.run(progress=lambda p, state=state: state.append(p.state_rows))  # type: ignore[misc]
+            if step % 50 == 49:
+                files = sum(1 for f in (path / "store").rglob("*") if f.is_file())
+                shown.append(
+                    (step + 1, state[-1], files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+                )
+    table = Table("step", "state rows", "files", "driver MiB (peak)", title="soak", title_justify="left")
+    for line in shown:
+        table.add_row(*map(str, line))
+    Console().print(table)

@@ -1,0 +1,295 @@
+"""A store that is open for work: what a person does with it from Python, and the command line does too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from everview.algebra import nodes as N
+from everview.algebra.time import Chronon, parse_timestamp
+from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry, describe
+from everview.charts import Timeline, View
+from everview.engine import declare, explanation_of
+from everview.errors import PlanError, StoreError
+from everview.explanation import Explanation, explained
+from everview.rewrite import rewrite
+from everview.sql import bind_script, plan_of
+from everview.sql import statements as S
+from everview.sql.query import Query
+from everview.temporal.patterns import require_runnable
+
+if TYPE_CHECKING:
+    from everview.runtime.bounds import Arrived
+    from everview.runtime.manifest import Manifest as Manifest
+    from everview.runtime.pipeline import DataFrame as DataFrame
+    from everview.runtime.pipeline import Pipeline, SparkSession, Work
+    from everview.runtime.pipeline import Progress as Progress
+    from everview.sql.statements import Statement as Statement
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did: its steps, how far time came, and what was taken in and given out."""
+
+    steps: int
+    step: int
+    bound: Chronon
+    present: Chronon
+    seconds: float
+    arrived: Mapping[str, Arrived] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were taken in."""
+        return sum(a.rows for a in self.arrived.values())
+
+
+class Database:
+    """A store that is open. Any number may read; the first to write holds the store until it closes."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._catalog = pipeline.store.load_catalog()
+        self._locked = False
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops what goes on, and lets the store go, and the Spark session if it was made for it."""
+        self._pipeline.close()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The names of the store."""
+        return self._catalog
+
+    def execute(self, sql: str) -> DataFrame | str | None:
+        """Carries out a script; what its last statement answers."""
+        answer: DataFrame | str | None = None
+        for statement in self.statements(sql):
+            answer = self.carry_out(statement)
+        return answer
+
+    def statements(self, sql: str) -> Iterator[S.Statement]:
+        """The statements of a script, each bound when it is asked for: the ones before it are then done."""
+        if not self._locked:
+            self._reload()
+        return bind_script(sql, self._catalog)
+
+    def carry_out(self, statement: S.Statement) -> DataFrame | str | None:
+        """Carries out one statement; its answer, if it has one."""
+        match statement:
+            case S.Select(query):
+                return self._answer(query)
+            case S.Explain():
+                return str(explained([statement], self._catalog))
+            case S.Show(kind):
+                return "\n".join(e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1]))
+            case S.Describe(name):
+                return describe(self._catalog.get(name))
+        self._write()
+        match statement:
+            case S.Insert(target, rows, at):
+                self._pipeline.take_in(self._catalog.get(target), rows, at)
+            case S.InsertQuery(target, query, columns, at):
+                answer = self._answer(query).toDF(*columns)
+                self._pipeline.take_in(self._catalog.get(target), answer, at)
+            case S.Update(target, assignments, where, at):
+                self._pipeline.change_table(self._table(target), where, assignments, at)
+            case S.Delete(target, where, at):
+                self._pipeline.change_table(self._table(target), where, None, at)
+            case S.Create(entry, plan):
+                self._create(statement, entry, plan)
+            case S.Drop():
+                self._require_stopped()
+                self._remember(statement)
+                self._pipeline.forget_names(self._work())
+            case S.SetClock():
+                self._require_stopped()
+                self._remember(statement)
+        return None
+
+    def _answer(self, query: Query) -> DataFrame:
+        better = replace(query, plan=rewrite(query.plan).plan)
+        return self._pipeline.asked(self._work()).answer(better)
+
+    def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
+        """A new name; made again as it is, it is no change."""
+        if self._catalog.entries.get(entry.name.casefold()) == entry:
+            return
+        self._require_stopped()
+        if isinstance(entry, EventStreamEntry):
+            raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
+        if plan is not None:
+            require_runnable(plan)
+        known = Catalog(dict(self._catalog.entries), self._catalog.clock_grain)
+        declare(statement, known)
+        if isinstance(entry, ViewEntry):
+            self._pipeline.begin_view(entry.name, _work(known))
+        elif isinstance(entry, StreamEntry):
+            self._pipeline.begin_stream(entry)
+        self._remember(statement)
+
+    def _table(self, name: str) -> TableEntry:
+        entry = self._catalog.get(name)
+        if not isinstance(entry, TableEntry) or entry.source is not None:
+            raise StoreError(f"'{name}' has a source or is no table, and cannot be changed by hand")
+        return entry
+
+    def _remember(self, statement: S.Statement) -> None:
+        declare(statement, self._catalog)
+        self._pipeline.store.save_catalog(self._catalog)
+
+    def _write(self) -> None:
+        """From now on this process writes the store; what another one wrote until then is known."""
+        if not self._locked:
+            self._pipeline.store.lock()
+            self._locked = True
+            self._reload()
+
+    def _require_stopped(self) -> None:
+        if self._pipeline.running:
+            raise StoreError(
+                "names cannot change while steps go on in the background", next_step="stop() first"
+            )
+
+    def _work(self) -> Work:
+        return _work(self._catalog)
+
+    def _reload(self) -> None:
+        """The names as they are now; in place, because a script under way looks them up here."""
+        now = self._pipeline.store.load_catalog()
+        self._catalog.entries.clear()
+        self._catalog.entries.update(now.entries)
+        self._catalog.clock_grain = now.clock_grain
+
+    def insert(self, name: str, rows: object) -> Arrived:
+        """Rows for a stream or a table by the names of its columns: dicts, pandas, Arrow, Polars or Spark."""
+        self._write()
+        return self._pipeline.take_in(self._catalog.get(name), rows)
+
+    def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> Done:
+        """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
+        self._write()
+        steps = self._pipeline.run(self._work(), finish, progress)
+        manifest = self._pipeline.store.manifest()
+        arrived: dict[str, Arrived] = {}
+        changes: dict[str, int] = {}
+        for step in steps:
+            for name, came in step.arrived.items():
+                arrived[name] = arrived[name] + came if name in arrived else came
+            changes = {n: changes.get(n, 0) + k for n, k in step.changes.items()}
+        seconds = sum(s.seconds for s in steps)
+        return Done(len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes)
+
+    def start(self, interval: str = "1 second", progress: Callable[[Progress], None] | None = None) -> None:
+        """Goes on in the background: a step for what has come, at most one an interval."""
+        self._write()
+        self._pipeline.start(self._work(), interval, progress)
+
+    def wait(self) -> None:
+        """Waits while steps go on in the background; raises what ended them."""
+        self._pipeline.wait()
+
+    def stop(self) -> None:
+        """Ends what goes on in the background, after the step under way."""
+        self._pipeline.stop()
+
+    def query(self, sql: str, as_of: str | None = None) -> DataFrame:
+        """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame."""
+        if not self._locked:
+            self._reload()
+        return self._answer(question(sql, self._catalog, as_of))
+
+    def changes(self, view: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
+        """The change stream of a view up to the bound, as tags or intervals; `since`: after that step."""
+        from everview.runtime.questions import require_view
+
+        require_view(self._catalog, view)  # before Spark is started for nothing
+        return self._pipeline.changes(self._work(), view, encoding, since)
+
+    def explain(self, sql: str) -> Explanation:
+        """The plan of a script: prints as text, a notebook shows the picture."""
+        return explanation_of(sql, self._catalog)
+
+    def view(self, name: str) -> View:
+        """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
+        from everview.runtime.questions import require_view
+
+        return View(self, require_view(self._catalog, name).name)
+
+    def timeline(self, view: str) -> Timeline:
+        """The rows of a view as bars, from when until when they hold."""
+        return self.view(view).timeline()
+
+    def manifest(self) -> Manifest:
+        """The store as its last step left it: how far time is, what came, how many steps there were."""
+        return self._pipeline.store.manifest()
+
+
+def question(sql: str, catalog: Catalog, as_of: str | None = None) -> Query:
+    """The one SELECT that a text must be, bound, as of an instant if one is given. Nothing is carried out."""
+    found: list[Query] = []
+    for statement in bind_script(sql, catalog):
+        if not isinstance(statement, S.Select) or found:
+            raise PlanError(
+                "a query is one SELECT, and this is more or something else",
+                next_step="run other statements as a script",
+            )
+        found.append(statement.query)
+    if not found:
+        raise PlanError("there is no query", next_step="write SELECT …")
+    if as_of is None:
+        return found[0]
+    instant = parse_timestamp(as_of)
+    if instant is None:
+        raise PlanError(f"'{as_of}' is no timestamp", next_step="write it as 2026-01-31T23:59:59 (UTC)")
+    return replace(found[0], as_of=instant)
+
+
+def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
+    """The statements of a script, bound on a copy of the catalog: what is wrong with it is known at once."""
+    known = Catalog(dict(catalog.entries), catalog.clock_grain)
+    found = []
+    for statement in bind_script(sql, known):
+        declare(statement, known)
+        found.append(statement)
+    return found
+
+
+def asks(statement: S.Statement) -> bool:
+    """Whether a statement is a question: a SELECT."""
+    return isinstance(statement, S.Select)
+
+
+def names_in(path: str, create: bool = False) -> Catalog:
+    """The names of the store at a path, read without Spark; where there is none, an error.
+
+    With `create`, where a store could be made there are no names yet.
+    """
+    from everview.runtime.files import Files
+    from everview.runtime.store import SETTINGS, Store
+
+    nothing_yet = create and not Files(path).exists(SETTINGS)
+    return Catalog() if nothing_yet else Store.open(path).load_catalog()
+
+
+def _work(catalog: Catalog) -> Work:
+    """The views of a catalog as they run."""
+    from everview.runtime.pipeline import Work
+
+    views = {e.name: rewrite(plan_of(e.sql, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
+    return Work(catalog, views)
+
+
+def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
+    """The store at a path, made where there is none; without a session, a local one for this machine."""
+    from everview.runtime.pipeline import open_pipeline  # Spark is loaded only where it is needed
+
+    return Database(open_pipeline(path, spark, partitions))

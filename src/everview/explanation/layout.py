@@ -1,0 +1,215 @@
+"""Where the boxes of a graph go: in layers, so that every edge leads from one layer to a later one.
+
+After Sugiyama: layers by the longest way, a stand-in wherever an edge passes a layer, an order within each
+layer with few crossings, then places as near to the neighbours as the room allows. Edges bend between layers
+only, so that none runs through a box. All is worked out along two axes, `flow` (from source to answer) and
+`cross`; which of them is horizontal is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+Size = tuple[float, float]  # flow, cross
+Point = tuple[float, float]
+Inputs = Mapping[int, Sequence[int]]  # the boxes that each box reads
+
+LAYER_GAP = 62.0
+BOX_GAP = 22.0
+_LANE = 10.0  # the room of an edge that passes a layer
+_SWEEPS = 12
+
+# A box by its number, or the stand-in of an edge: its producer and the layer that it passes.
+Item = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The corner of every box, the points of every edge, and the size of the whole."""
+
+    corners: dict[int, Point]
+    routes: dict[tuple[int, int, int], list[Point]]  # producer, consumer, which of its inputs
+    size: Size
+
+
+def lay_out(sizes: Mapping[int, Size], inputs: Inputs) -> Layout:
+    """Places boxes of these sizes.
+
+    >>> found = lay_out({1: (40, 100), 2: (40, 100), 3: (40, 100)}, {1: [2, 3], 2: [], 3: []})
+    >>> [found.corners[i] for i in (1, 2, 3)]
+    [(102.0, 61.0), (0.0, 0.0), (0.0, 122.0)]
+    """
+    layers = _layers(_levels(inputs), inputs, sizes)
+    _put_in_order(layers)
+    _put_in_place(layers)
+    starts, end = _flow(layers)
+    corners = {i: (starts[layers.level[i]], layers.cross[i] - sizes[i][1] / 2) for i in sizes}
+    routes = {
+        (producer, consumer, place): [
+            *_way(layers, starts, producer, consumer),
+            _port(corners[consumer], sizes[consumer], place, len(producers)),
+        ]
+        for consumer, producers in inputs.items()
+        for place, producer in enumerate(producers)
+    }
+    return Layout(corners, routes, (end, max((corners[i][1] + sizes[i][1] for i in sizes), default=0.0)))
+
+
+def _levels(inputs: Inputs) -> dict[int, int]:
+    """The layer of each box: after all that it reads, and as near as can be before those that read it."""
+    level: dict[int, int] = {}
+
+    def low(number: int) -> int:
+        if number not in level:
+            level[number] = 1 + max((low(i) for i in inputs[number]), default=-1)
+        return level[number]
+
+    readers: dict[int, list[int]] = defaultdict(list)
+    for number, producers in inputs.items():
+        low(number)
+        for producer in producers:
+            readers[producer].append(number)
+    for number in sorted(level, key=lambda i: -level[i]):
+        if readers[number]:
+            level[number] = min(level[reader] for reader in readers[number]) - 1
+    return level
+
+
+@dataclass
+class _Layers:
+    """The items of each layer in their order, their neighbours before and after it, their places."""
+
+    level: dict[int, int]
+    sizes: Mapping[int, Size]
+    rows: list[list[Item]]
+    below: dict[Item, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    above: dict[Item, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    cross: dict[Item, float] = field(default_factory=dict)
+
+    def link(self, low: Item, high: Item) -> None:
+        if high not in self.above[low]:
+            self.above[low].append(high)
+            self.below[high].append(low)
+
+    def room(self, item: Item) -> float:
+        return self.sizes[item][1] if isinstance(item, int) else _LANE
+
+    def sweep(self, upward: bool) -> list[list[Item]]:
+        """The layers from first to last, or from last to first."""
+        return self.rows if upward else self.rows[::-1]
+
+
+def _layers(level: dict[int, int], inputs: Inputs, sizes: Mapping[int, Size]) -> _Layers:
+    """The boxes and stand-ins of each layer, in the order in which a walk from the answers meets them."""
+    layers = _Layers(level, sizes, [[] for _ in range(1 + max(level.values(), default=-1))])
+    seen: set[Item] = set()
+
+    def meet(item: Item, at: int) -> bool:
+        new = item not in seen
+        if new:
+            seen.add(item)
+            layers.rows[at].append(item)
+        return new
+
+    def walk(number: int) -> None:
+        if not meet(number, level[number]):
+            return
+        for producer in inputs[number]:
+            high: Item = number
+            for at in range(level[number] - 1, level[producer], -1):
+                meet((producer, at), at)
+                layers.link((producer, at), high)
+                high = (producer, at)
+            layers.link(producer, high)
+            walk(producer)
+
+    for number in sorted(inputs, key=lambda i: (-level[i], i)):
+        walk(number)
+    return layers
+
+
+def _put_in_order(layers: _Layers) -> None:
+    """Each item to the middle of its neighbours, up and down; the order with the fewest crossings stays."""
+    best, fewest = [list(row) for row in layers.rows], _crossings(layers)
+    for turn in range(_SWEEPS):
+        near = layers.below if turn % 2 == 0 else layers.above
+        for before, row in pairwise(layers.sweep(upward=turn % 2 == 0)):
+            place = {item: i for i, item in enumerate(before)}
+            middle = {item: _mean([place[n] for n in near[item]], i) for i, item in enumerate(row)}
+            row.sort(key=middle.__getitem__)
+        crossings = _crossings(layers)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in layers.rows], crossings
+    layers.rows = best
+
+
+def _crossings(layers: _Layers) -> int:
+    total = 0
+    for before, row in pairwise(layers.rows):
+        place = {item: i for i, item in enumerate(before)}
+        ends = [end for item in row for end in sorted(place[n] for n in layers.below[item])]
+        total += sum(later < end for i, end in enumerate(ends) for later in ends[i + 1 :])
+    return total
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _put_in_place(layers: _Layers) -> None:
+    """The middle of every item across the flow: near its neighbours, apart from those of its layer."""
+    for row in layers.rows:
+        _spread(layers, row, [0.0] * len(row))
+    for turn in range(_SWEEPS):
+        near = layers.below if turn % 2 == 0 else layers.above
+        for row in layers.sweep(upward=turn % 2 == 0):
+            wanted = [_mean([layers.cross[n] for n in near[i]], layers.cross[i]) for i in row]
+            _spread(layers, row, wanted)
+    least = min((layers.cross[i] - layers.room(i) / 2 for i in layers.cross), default=0.0)
+    layers.cross = {item: at - least for item, at in layers.cross.items()}
+
+
+def _spread(layers: _Layers, row: Sequence[Item], wanted: Sequence[float]) -> None:
+    """The places nearest to those wanted that keep order and distance: pools of adjacent violators."""
+    offsets = [0.0]
+    for one, other in pairwise(row):
+        offsets.append(offsets[-1] + (layers.room(one) + layers.room(other)) / 2 + BOX_GAP)
+    pools: list[tuple[float, int]] = []  # the sum of what its members want, how many they are
+    for place, offset in zip(wanted, offsets, strict=bool(row)):
+        pool = (place - offset, 1)
+        while pools and pools[-1][0] / pools[-1][1] > pool[0] / pool[1]:
+            total, count = pools.pop()
+            pool = (total + pool[0], count + pool[1])
+        pools.append(pool)
+    levels = [total / count for total, count in pools for _ in range(count)]
+    for item, level, offset in zip(row, levels, offsets, strict=bool(row)):
+        layers.cross[item] = level + offset
+
+
+def _flow(layers: _Layers) -> tuple[list[float], float]:
+    """Where each layer begins along the flow, and where the last one ends."""
+    starts: list[float] = []
+    at = 0.0
+    for row in layers.rows:
+        starts.append(at)
+        at += max((layers.sizes[i][0] for i in row if isinstance(i, int)), default=0.0) + LAYER_GAP
+    return starts, max(0.0, at - LAYER_GAP)
+
+
+def _way(layers: _Layers, starts: Sequence[float], producer: int, consumer: int) -> list[Point]:
+    """From the middle of the producer, straight through each layer that is passed."""
+    at = layers.level[producer]
+    here = layers.cross[producer]
+    points = [(starts[at] + layers.sizes[producer][0], here), (starts[at + 1] - LAYER_GAP, here)]
+    for passed in range(at + 1, layers.level[consumer]):
+        lane = layers.cross[producer, passed]
+        points += [(starts[passed], lane), (starts[passed + 1] - LAYER_GAP, lane)]
+    return points
+
+
+def _port(corner: Point, size: Size, place: int, ports: int) -> Point:
+    """Where an edge ends: the inputs of a box are spread along its side, in their order."""
+    return corner[0], corner[1] + size[1] * (place + 1) / (ports + 1)

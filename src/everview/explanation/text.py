@@ -1,0 +1,69 @@
+"""An explanation as text: an indented tree, one line an operator, stable from run to run.
+
+An operator that is read more than once has its number in front; where it is read again, the line says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from everview.explanation.operators import Operator, Part
+from everview.temporal.keeping import Keeping, length_text
+
+
+def text_of(operators: Sequence[Operator], parts: Sequence[Part]) -> str:
+    """All parts, an empty line between them."""
+    by_id = {operator.id: operator for operator in operators}
+    shown: set[int] = set()
+    return "\n\n".join("\n".join(_part(part, by_id, shown)) for part in parts)
+
+
+def _part(part: Part, by_id: dict[int, Operator], shown: set[int]) -> list[str]:
+    if part.kind in ("view", "query"):
+        return [*_tree(part.root, 0, by_id, shown), *part.lines]
+    title = f"{part.kind.capitalize()} {part.name}"
+    return [title, *_tree(part.root, 1, by_id, shown), *(f"  {line}" for line in part.lines)]
+
+
+def _tree(number: int, depth: int, by_id: dict[int, Operator], shown: set[int]) -> list[str]:
+    operator = by_id[number]
+    indent = "  " * depth
+    if number in shown:
+        return [f"{indent}= #{number} {operator.label}, shared  · {operator.edge}"]
+    shown.add(number)
+    mark = f"#{number} " if operator.shared else ""
+    line = f"{indent}{mark}{operator.text}  · {' · '.join((str(operator.edge), *remarks(operator)))}"
+    return [line, *(below for i in operator.inputs for below in _tree(i, depth + 1, by_id, shown))]
+
+
+def remarks(operator: Operator) -> list[str]:
+    """What is said of an operator besides its pattern: what it keeps, and its bounds."""
+    said = [keeps_of(operator)] if operator.keeps else []
+    if operator.source is not None and operator.source.lines:
+        bounds = ", ".join(line.bound for line in operator.source.lines)
+        said.append(f"bound {bounds}")
+        if operator.source.idle_after is not None:
+            said.append(f"idle after {length_text(operator.source.idle_after)}")
+    return said
+
+
+def keeps_of(operator: Operator) -> str:
+    """What an operator keeps, with the method that it has chosen; nothing, where that is nothing."""
+    method = "" if operator.method is None else f"{operator.method} "
+    return f"{method}keeps {keeps_text(operator.keeps)}" if operator.keeps else ""
+
+
+def keeps_text(keeps: Sequence[Keeping]) -> str:
+    """Parts of a state; what is kept equally long is said together.
+
+    >>> keeps_text([Keeping("a value per group", 10_000_000), Keeping("ends to come", 10_000_000)])
+    'a value per group and ends to come, 10 s'
+    >>> keeps_text([Keeping("left side", 10_000_000), Keeping("right side", None)])
+    'left side, 10 s; right side, until taken back'
+    """
+    together = [
+        (manner, " and ".join(part.what for part in same))
+        for manner, same in groupby(keeps, key=lambda part: part.manner)
+    ]
+    return "; ".join(f"{what}, {manner}" if manner else what for manner, what in together)

@@ -1,0 +1,110 @@
+"""What keeps a store small: runs merged when they add up, history forgotten, the state of the dead dropped.
+
+What is merged here are the rows of inboxes, the changes of views and the rows that were not taken; the
+state of operators is merged by the tasks that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from everview.algebra.time import INFINITY
+from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.kernels.frame import BEFORE_ALL, consolidate
+from everview.runtime.compaction import Policy, merges
+from everview.runtime.files import Files
+from everview.runtime.manifest import Manifest
+from everview.runtime.runs import Run, TraceId
+from everview.runtime.task import LINES, read_lines, run_line
+from everview.runtime.trace import Trace
+
+_POLICY = Policy(cancelling=False)
+
+Groups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
+
+
+def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
+    """Up to which instant the changes of a view may be forgotten; what ended by then is not seen again."""
+    seen = min(manifest.bound, manifest.present)
+    return {
+        TraceId("view", e.name): seen - e.history
+        for e in catalog
+        if isinstance(e, ViewEntry) and e.history < INFINITY and seen > BEFORE_ALL + e.history
+    }
+
+
+def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Manifest:
+    """Without what nobody can ask for any more.
+
+    Gone are the state of operators that no view has, all of entries that were dropped, rows of sources that
+    every view has seen, and runs of changes that ended before the history of their view.
+    """
+    alive = set(operators)
+    names = set(catalog.entries)
+    sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
+    ended = horizons(manifest, catalog)
+    changed: dict[TraceId, tuple[Run, ...]] = {}
+    for trace, runs in manifest.traces.items():
+        if trace.owner not in (alive if trace.kind == "state" else names):
+            changed[trace] = ()
+        elif trace.kind == "inbox" and trace.owner in sources:
+            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
+        elif trace in ended:
+            changed[trace] = tuple(r for r in runs if r.greatest_until > ended[trace])
+    return manifest.with_traces(changed)
+
+
+def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
+    """With fewer, larger runs where they have added up: one job, if there is anything to merge.
+
+    Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
+    that a slice reads only its own.
+    """
+    ended = horizons(manifest, catalog)
+    groups: Groups = []
+    for trace, runs in manifest.traces.items():
+        if trace.kind == "state":
+            continue
+        passed = [r for r in runs if trace.kind == "view" or r.greatest_from <= manifest.bound]
+        horizon = ended.get(trace, BEFORE_ALL)
+        groups += [(trace, tuple(g), horizon) for g in merges(passed, _POLICY, horizon)]
+    if not groups:
+        return manifest
+    parts = min(len(groups), session.sparkContext.defaultParallelism)
+    lines = session.range(0, len(groups), 1, parts).mapInArrow(MergeTask(groups, files, manifest.step), LINES)
+    merged = read_lines((line.trace, line.run) for line in lines.collect())
+    return manifest.with_traces(_replaced(manifest, groups, merged))
+
+
+def _replaced(
+    manifest: Manifest, groups: Groups, merged: Mapping[TraceId, tuple[Run, ...]]
+) -> dict[TraceId, tuple[Run, ...]]:
+    changed: dict[TraceId, Sequence[Run]] = {}
+    for trace, group, _ in groups:
+        gone = {run.path for run in group}
+        changed[trace] = [r for r in changed.get(trace, manifest.runs(trace)) if r.path not in gone]
+    return {trace: (*runs, *merged.get(trace, ())) for trace, runs in changed.items()}
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Writes groups of runs as one run each; which groups, the rows of the input say by their number."""
+
+    groups: Groups
+    files: Files
+    step: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A line for each run that was written."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                trace, runs, horizon = self.groups[number]
+                rows = Trace(trace, runs, self.files).read(until_after=horizon)
+                # The changes of a view may cancel; rows of streams and tables are those that came.
+                small = consolidate(rows) if trace.kind == "view" and not rows.is_empty() else rows
+                if not small.is_empty():
+                    yield run_line(trace, small, self.files, self.step)

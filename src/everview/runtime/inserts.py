@@ -1,0 +1,153 @@
+"""Rows that a person inserts: dicts, records, pandas, Arrow or Polars tables, as frames of change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from everview.algebra.schema import Schema
+from everview.catalog import StreamEntry, TableEntry
+from everview.errors import EverviewError, StoreError
+from everview.kernels.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
+from everview.runtime.bounds import Arrived
+from everview.runtime.intake import why_late
+from everview.runtime.manifest import Manifest
+from everview.runtime.rows import frame_of, frame_type, record_of
+from everview.runtime.runs import TraceId
+from everview.spark.physical import column
+
+
+def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
+    """The rows as change rows: from `begin` on, or each from its own time line on."""
+    columns = entry.columns
+    if isinstance(rows, (list, tuple)) and all(isinstance(r, tuple) for r in rows):
+        frame = frame_of(rows, columns.types, [0] * len(rows))
+    elif isinstance(rows, Iterable) and not _is_table(rows):
+        records = [record_of(_mapping(row), columns) for row in rows]
+        frame = frame_of(records, columns.types, [0] * len(records))
+    else:
+        frame = _from_table(_polars(rows), columns)
+    if isinstance(entry, TableEntry):
+        return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
+    lines = [columns.names.index(line.column) for line in entry.timelines]
+    for line in lines:
+        if frame[column(line)].null_count():
+            raise StoreError(
+                f"a row for '{entry.name}' has no timestamp in '{columns.names[line]}'",
+                next_step="give every row one",
+            )
+    return frame.with_columns(pl.col(column(lines[0])).cast(pl.Int64).alias(FROM))
+
+
+def _mapping(row: object) -> Mapping[str, object]:
+    if isinstance(row, Mapping):
+        return row
+    raise StoreError(
+        f"a row is a dict with the names of the columns, not {type(row).__name__}",
+        next_step="give dicts, or a pandas, Arrow, Polars or Spark table",
+    )
+
+
+def _is_table(rows: object) -> bool:
+    return isinstance(rows, (pl.DataFrame, pl.LazyFrame)) or hasattr(rows, "__dataframe__")
+
+
+def _polars(rows: Any) -> Frame:
+    """A table of another library, without a row of it in Python."""
+    if isinstance(rows, pl.LazyFrame):
+        return rows.collect()
+    if isinstance(rows, pl.DataFrame):
+        return rows
+    if hasattr(rows, "to_batches") or type(rows).__module__.startswith("pandas"):
+        made = pl.from_pandas(rows) if type(rows).__module__.startswith("pandas") else pl.from_arrow(rows)
+        if isinstance(made, pl.DataFrame):
+            return made
+    raise StoreError(
+        f"rows cannot be taken from {type(rows).__name__}",
+        next_step="give dicts, or a pandas, Arrow, Polars or Spark table",
+    )
+
+
+def _from_table(table: Frame, columns: Schema) -> Frame:
+    """The columns of a table by their names, each as its type; what does not fit is refused."""
+    given = {columns.find(name).name: name for name in table.columns}
+    shown: dict[str, pl.Series] = {}
+    for i, field in enumerate(columns):
+        type_ = frame_type(field.type)
+        if field.name not in given:
+            shown[column(i)] = pl.Series([None] * table.height, dtype=type_)
+            continue
+        values = table[given[field.name]]
+        try:
+            shown[column(i)] = _cast(values, type_)
+        except (pl.exceptions.PolarsError, EverviewError) as error:
+            raise StoreError(
+                f"the column '{field.name}' takes {field.type}, and holds {values.dtype}: "
+                f"{str(error).splitlines()[0]}",
+                next_step="convert the column, or declare another type",
+            ) from None
+    times = {FROM: 0, UNTIL: INFINITY, N: 1}
+    return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
+
+
+def _cast(values: pl.Series, type_: pl.DataType) -> pl.Series:
+    if isinstance(type_, pl.Datetime):
+        if values.dtype == pl.String:
+            return values.str.to_datetime(time_unit="us", time_zone="UTC")
+        if isinstance(values.dtype, pl.Datetime) and values.dtype.time_zone is None:
+            return values.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    if values.dtype.is_numeric() and isinstance(type_, (pl.Datetime, pl.Date, pl.Duration, pl.String)):
+        raise StoreError("a number is none")
+    return values.cast(type_, strict=True)
+
+
+def split_late(
+    frame: Frame, entry: StreamEntry | TableEntry, manifest: Manifest, step: int
+) -> tuple[dict[TraceId, Frame], Arrived]:
+    """The rows that are taken and those that are late, with the reason and their text; and the counts."""
+    inbox = TraceId("inbox", entry.name)
+    if isinstance(entry, TableEntry):
+        return {inbox: frame}, Arrived(frame.height)
+    names = entry.columns.names
+    bounds = manifest.bounds.get(entry.name, {})
+    lines = {line.column: pl.col(column(names.index(line.column))).cast(pl.Int64) for line in entry.timelines}
+    lates = {
+        name: t <= bounds[name] for name, t in lines.items() if bounds.get(name, BEFORE_ALL) > BEFORE_ALL
+    }
+    is_late = pl.any_horizontal(lates.values()) if lates else pl.lit(False)
+    late, good = frame.filter(is_late), frame.filter(~is_late)
+    newest = good.select(t.max().alias(name) for name, t in lines.items()).row(0, named=True)
+    arrived = Arrived(
+        good.height, late.height, 0, {k: v for k, v in newest.items() if v is not None}, _least(good)
+    )
+    kept = {inbox: good}
+    if late.height:
+        kept[TraceId("late", entry.name)] = _told(late, lates, bounds, entry, manifest, step)
+    return kept, arrived
+
+
+def _least(frame: Frame) -> int | None:
+    least = frame[FROM].min()
+    return least if isinstance(least, int) else None
+
+
+def _told(
+    late: Frame,
+    lates: Mapping[str, pl.Expr],
+    bounds: Mapping[str, int],
+    entry: StreamEntry,
+    manifest: Manifest,
+    step: int,
+) -> Frame:
+    """Late rows with the step, the reason and the row as text; known from the next slice on."""
+    reason = pl.coalesce(
+        pl.when(is_late).then(pl.lit(why_late(name, bounds[name]))) for name, is_late in lates.items()
+    )
+    own = [column(i) for i in range(len(entry.columns))]
+    text = pl.struct(pl.col(c).alias(n) for c, n in zip(own, entry.columns.names, strict=True))
+    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, text.struct.json_encode()]
+    begin = pl.lit(manifest.bound + 1, pl.Int64).alias(FROM)
+    extra = [e.alias(column(len(own) + i)) for i, e in enumerate(said)]
+    return late.select(*own, *extra, begin, UNTIL, N)

@@ -1,0 +1,114 @@
+"""What a store keeps, as frames: rows of streams and tables, changes of views, rows not taken, ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from everview.algebra.time import INFINITY, LEAST, Grid
+from everview.algebra.types import DataType
+from everview.catalog import CLOCK, Catalog
+from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, N
+from everview.runtime.files import Files
+from everview.runtime.manifest import Manifest
+from everview.runtime.runs import Run, TraceId
+from everview.runtime.task import ReadTask
+from everview.spark import physical as P
+from everview.spark.catalyst import spark_schema
+
+
+class Kept:
+    """Reads what a manifest names."""
+
+    def __init__(self, session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> None:
+        self.session = session
+        self.files = files
+        self.manifest = manifest
+        self.catalog = catalog
+
+    def new_rows(self, scan: P.Scan, b0: int, b1: int) -> DataFrame:
+        """The rows of a stream or a table that begin in (b0, b1]."""
+        b0 = max(b0, scan.since)
+        if self.is_clock(scan):
+            return self._ticks(b0, b1)
+        runs = [r for r in self.runs(scan) if r.greatest_from > b0 and r.least_from <= b1]
+        return self.read(runs, scan.of).filter(f"{FROM} > {long_sql(b0)} AND {FROM} <= {long_sql(b1)}")
+
+    def known_rows(self, scan: P.Scan, upto: int) -> DataFrame:
+        """All that is kept of a stream, a table or a view and begins by an instant."""
+        if self.is_clock(scan):
+            return self._ticks(BEFORE_ALL, upto)
+        runs = [r for r in self.runs(scan) if r.least_from <= upto]
+        return self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(upto)}")
+
+    def all_rows(self, scan: P.Scan) -> DataFrame:
+        """All that is kept of a view, also what is known to begin later."""
+        return self.read(self.runs(scan), scan.of)
+
+    def rows_at(self, scan: P.Scan, t: int) -> DataFrame:
+        """What holds at an instant, as rows that hold just then; not summed."""
+        if self.is_clock(scan):
+            rows = self._ticks(BEFORE_ALL, t)
+        else:
+            runs = [r for r in self.runs(scan) if r.least_from <= t < r.greatest_until]
+            rows = self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(t)} AND {UNTIL} > {long_sql(t)}")
+        columns = [P.column(i) for i in range(len(scan.of))]
+        return rows.selectExpr(*columns, f"{long_sql(t)} AS {FROM}", f"{long_sql(t + 1)} AS {UNTIL}", N)
+
+    def runs(self, scan: P.Scan) -> tuple[Run, ...]:
+        """The runs of what a scan reads."""
+        return self.manifest.runs(self.trace(scan))
+
+    def trace(self, scan: P.Scan) -> TraceId:
+        """Where the rows of a scan lie."""
+        if scan.kind == "view":
+            return TraceId("view", scan.name)
+        if scan.name.casefold() not in self.catalog.entries:
+            stream, _, kind = scan.name.rpartition("$")
+            if kind in ("late", "rejected"):
+                return TraceId(kind, stream)
+        return TraceId("inbox", scan.name)
+
+    def is_clock(self, scan: P.Scan) -> bool:
+        """Whether the rows are the ticks of the clock."""
+        return scan.name == CLOCK and CLOCK not in self.catalog.entries
+
+    def read(self, runs: Sequence[Run], types: tuple[DataType, ...]) -> DataFrame:
+        """The rows of some runs."""
+        schema = spark_schema(types)
+        if not runs:
+            return nothing(self.session, schema)
+        read = ReadTask(tuple(r.path for r in runs), self.files, to_arrow_schema(schema, timezone="UTC"))
+        parts = min(len(runs), self.session.sparkContext.defaultParallelism)
+        return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
+
+    def _ticks(self, b0: int, b1: int) -> DataFrame:
+        """The clock ticks from the least timestamp of the first slice to the present."""
+        start, grain = self.manifest.start, self.catalog.clock_grain
+        end = min(b1, self.manifest.present)
+        if start is None or end < start:
+            return nothing(self.session, spark_schema(P.Scan(CLOCK, _CLOCK_TYPES).types))
+        first = Grid(grain).ceil(max(start, b0 + 1))
+        ticks = self.session.range(first, end + 1, grain, 1)
+        return ticks.selectExpr(
+            "timestamp_micros(id) AS c0", f"id AS {FROM}", f"{long_sql(INFINITY)} AS {UNTIL}", f"1L AS {N}"
+        )
+
+
+_CLOCK_TYPES = (DataType("TIMESTAMP"),)
+
+
+def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
+    """No rows, and Spark knows it before it starts."""
+    columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
+    return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")
+
+
+def long_sql(t: int) -> str:
+    """An instant as SQL; the least ones have no literal."""
+    if t <= LEAST:
+        return f"(-{INFINITY}L{' - 1L' if t == BEFORE_ALL else ''})"
+    return f"{t}L"

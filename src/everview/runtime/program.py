@@ -1,0 +1,175 @@
+"""What a task runs: the work of a stage on one partition, with the state that it reads and writes itself."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from everview.kernels.frame import Frame, Slice, consolidate, stacked
+from everview.runtime.files import Files
+from everview.runtime.light import empty_frame, run_light, shaped
+from everview.runtime.runs import Run, TraceId
+from everview.runtime.stage import QUEUES, compact, empty_state, is_due, needed, policy, run_kernel
+from everview.runtime.trace import Trace
+from everview.spark import physical as P
+from everview.spark.fuse import Stage
+
+Runs = Mapping[str, tuple[Run, ...]]  # of each part of a state
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stage in one step, on any partition.
+
+    `operators` has the name of each kernel by its place in the work; `states` what the kernels of a partition
+    have kept, packed, so that a task unpacks no other's.
+    """
+
+    number: int
+    stage: Stage
+    operators: Mapping[int, str]
+    states: Sequence[bytes]
+    files: Files
+    step: int
+    slice: Slice
+
+    def run(self, given: Sequence[Frame | None], partition: int | None) -> Done:
+        """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
+        done = Done(partition)
+        registers = list(given)
+        # An aggregate without keys has one row from the beginning of time: in one partition only.
+        slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
+        states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
+        for place, work in enumerate(self.stage.work):
+            below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.Register)]
+            if place in self.operators:
+                kernel = _Kernel(self, place, work.node, work.route, states.get(place, {}), partition or 0)
+                registers.append(kernel.run(below, slice_, done))
+            else:
+                registers.append(run_light(work.node, below))
+        self._write_views(registers, done)
+        done.handed_on = [self._leaving(registers, i) for i in self.stage.hands_on]
+        return done
+
+    def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
+        """The rows of a register; those that were taken back at once are gone."""
+        rows = registers[number]
+        rows = consolidate(rows) if rows is not None and number in self.stage.sums else rows
+        return None if rows is None or rows.is_empty() else rows
+
+    def _write_views(self, registers: Sequence[Frame | None], done: Done) -> None:
+        parts: dict[str, list[Frame]] = {}
+        for view, number in self.stage.writes:
+            rows = self._leaving(registers, number)
+            if rows is not None:
+                parts.setdefault(view, []).append(rows)
+        for view, frames in parts.items():
+            frame = stacked(frames)
+            path = view_path(view, self.step, self.number, done.partition)
+            done.views.append((view, Run.of(path, frame, self.files.write_frame(path, frame))))
+
+
+def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
+    """Where a stage writes the changes of a view: where the partition is known, the same every time.
+
+    Only the files that a manifest names count: else a name that no other attempt has is enough.
+    """
+    if partition is None:
+        return f"{TraceId('view', view).folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+    return TraceId("view", view, partition=partition).path(step, stage)
+
+
+@dataclass
+class Done:
+    """What a task did: runs of views, and for each part of a state that changed its runs."""
+
+    partition: int | None
+    views: list[tuple[str, Run]] = field(default_factory=list)
+    states: list[tuple[int, str, tuple[Run, ...]]] = field(default_factory=list)
+    handed_on: list[Frame | None] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+
+    def report(self, number: int) -> dict[str, Any]:
+        """As plain values; of a run that was there before, only its path."""
+        return {
+            "stage": number,
+            "partition": self.partition,
+            "views": [[view, run.to_json()] for view, run in self.views],
+            "states": [
+                [place, part, [run.path if run.path in self.known else run.to_json() for run in runs]]
+                for place, part, runs in self.states
+            ],
+        }
+
+
+def part_name(part: str, route: Sequence[int] | None) -> str:
+    """What a part of a state is called: with the keys by which its rows lie, as they must stay there.
+
+    >>> part_name("left", (0, 2)), part_name("left", ()), route_of("left_by_0_2"), route_of("left")
+    ('left_by_0_2', 'left', (0, 2), ())
+    """
+    return f"{part}_by_{'_'.join(map(str, route))}" if route else part
+
+
+def route_of(name: str) -> tuple[int, ...]:
+    """The keys by which the rows of a part lie."""
+    _, found, numbers = name.partition("_by_")
+    return tuple(map(int, numbers.split("_"))) if found else ()
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel in one step, on one partition."""
+
+    program: Program
+    place: int
+    node: P.Physical
+    route: tuple[int, ...] | None
+    runs: Runs
+    partition: int
+
+    def run(self, given: Sequence[Frame | None], slice_: Slice, done: Done) -> Frame | None:
+        """What the kernel emits; its state grows by what it adds."""
+        output: Frame | None = None
+        added: dict[str, Frame] = {}
+        if any(frame is not None for frame in given) or is_due(self.node, self.runs, slice_):
+            types = [below.types for below in self.node.inputs]
+            new = [empty_frame(t) if f is None else f for f, t in zip(given, types, strict=True)]
+            result = run_kernel(self.node, new, self._state(new, slice_), slice_)
+            output, added = result.output, result.added
+        for part in {**self.runs, **added}:
+            self._keep(part, added.get(part), slice_.b1, done)
+        return None if output is None or output.is_empty() else shaped(output, self.node.types)
+
+    def _state(self, new: Sequence[Frame], slice_: Slice) -> dict[str, Frame]:
+        wanted = needed(self.node, new)
+        found = empty_state(self.node, new)
+        for part, empty in found.items():
+            if part in QUEUES:
+                found[part] = self._trace(part).read(empty, due=(slice_.b0, slice_.b1))
+            elif wanted is None or part in wanted:
+                found[part] = self._trace(part).read(empty, until_after=slice_.b0)
+        return found
+
+    def _trace(self, part: str) -> Trace:
+        operator = self.program.operators[self.place]
+        id_ = TraceId("state", operator, part_name(part, self.route), self.partition)
+        return Trace(id_, self.runs.get(part, ()), self.program.files, policy(self.node, part))
+
+    def _keep(self, part: str, added: Frame | None, bound: int, done: Done) -> None:
+        """Appends what was added, drops what has ended, merges what is worth it."""
+        before = self.runs.get(part, ())
+        grown = self._trace(part).drop_expired(bound)
+        if added is not None:
+            grown = grown.append(added, self.program.step, bound)
+
+        def shrink(rows: Frame, at: int) -> Frame:
+            return compact(self.node, part, rows, at)
+
+        after = grown.compact(shrink, self.program.step, bound).runs
+        if after != before:
+            done.known.update(run.path for run in before)
+            done.states.append((self.place, part, after))

@@ -1,0 +1,217 @@
+"""Questions to a store: a query at an instant, a view's changes. Readers take no lock and see whole steps."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from everview.algebra import nodes as N
+from everview.algebra.text import expression_sql, string_sql
+from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
+from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.errors import PlanError, StoreError
+from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Slice
+from everview.runtime.bounds import LAST
+from everview.runtime.evaluate import evaluate, scans_of
+from everview.runtime.files import Files
+from everview.runtime.housekeeping import horizons
+from everview.runtime.kept import Kept, long_sql
+from everview.runtime.plans import cut, is_kept, physical_plan, views_in
+from everview.runtime.runs import TraceId
+from everview.spark import physical as P
+from everview.spark.output import intervals, snapshot, tags
+from everview.spark.step import Step
+from everview.sql.query import Query
+from everview.temporal.keys import keys_of
+
+ENCODINGS = ("tags", "intervals")
+_WITH_HISTORY = (N.Synchronize, N.SynchronizeOn, N.IStream, N.DStream, N.RStream)
+_MANY = 100_000  # rows; more are worth several partitions
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A store as one manifest has it, with the plans of its views."""
+
+    kept: Kept
+    views: Mapping[str, N.Node]
+    partitions: int
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.kept.catalog
+
+    def answer(self, query: Query) -> DataFrame:
+        """The answer of a query at its instant, or at the present."""
+        t = self._instant(query)
+        for name in dict.fromkeys(views_in(query.plan, self.views)):
+            self._require_known(name, t)
+        for name in streams_in(query.plan, self.views):
+            self._require_kept(name)
+        plan, _ = cut(self._physical(query.plan), self._plans_of(views_in(query.plan, self.views)))
+        rows = self._rows(plan, t, _needs_history(query.plan, self.views))
+        answer = snapshot(rows, len(plan.types), t).toDF(*query.plan.schema.names)
+        return _part(answer, query)
+
+    def _physical(self, plan: N.Node) -> P.Physical:
+        return physical_plan(plan, self.views, self.catalog, self.kept.manifest.since)
+
+    def _plans_of(self, names: Iterable[str]) -> dict[P.Physical, str]:
+        return {self._physical(N.View(name, self.views[name])): name for name in names}
+
+    def _instant(self, query: Query) -> Chronon:
+        manifest = self.kept.manifest
+        if query.as_of is None:
+            return max(min(manifest.present, manifest.bound), LEAST)
+        if query.as_of > manifest.bound:
+            shown = (
+                "nothing is known yet" if manifest.bound == BEFORE_ALL else format_timestamp(manifest.bound)
+            )
+            raise StoreError(
+                f"{format_timestamp(query.as_of)} lies after the bound of the store: {shown}",
+                next_step="ask AS OF an earlier instant, or run the pipeline first",
+            )
+        return query.as_of
+
+    def _require_known(self, name: str, t: Chronon) -> None:
+        manifest = self.kept.manifest
+        since = manifest.since.get(name, BEFORE_ALL)
+        horizon = horizons(manifest, self.catalog).get(TraceId("view", name), BEFORE_ALL)
+        if t < since:
+            raise StoreError(
+                f"the view '{name}' was made when the store had run, and answers from "
+                f"{format_timestamp(since)} on",
+                next_step="ask AS OF a later instant",
+            )
+        if t < horizon:
+            raise StoreError(
+                f"the history of the view '{name}' is kept from {format_timestamp(horizon)} on",
+                next_step="ask AS OF a later instant, or make it with a longer history",
+            )
+
+    def _require_kept(self, name: str) -> None:
+        if not is_kept(name, self.catalog):
+            raise PlanError(
+                f"the rows of the stream '{name}' are not kept, because its source has them",
+                next_step=f"make a view over it and ask the view: CREATE VIEW … AS SELECT … FROM {name} […]",
+            )
+
+    def _rows(self, plan: P.Physical, t: Chronon, history: bool) -> DataFrame:
+        """The change rows of a plan, as far as they tell what holds at t."""
+        kept = self.kept
+        scans = {}
+        for scan in scans_of([plan]):
+            whole = history or (scan.kind != "view" and isinstance(self._entry(scan), StreamEntry))
+            if kept.trace(scan).kind in ("late", "rejected"):
+                scans[scan] = _always(kept.read(kept.runs(scan), scan.of))
+            else:
+                scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t)
+        if not _has_kernels(plan):
+            return Step(kept.session, scans, 1, True, _no_task).frames([plan])[0]
+        size = sum(r.rows for scan in scans for r in kept.runs(scan))
+        partitions = self.partitions if size > _MANY else 1
+        with tempfile.TemporaryDirectory() as folder:
+            files = Files(folder, durable=False)
+            slice_ = Slice(BEFORE_ALL, LAST, first=True)
+            done = evaluate(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
+            runs = done.traces.get(TraceId("view", "answer"), ())
+            return (
+                Kept(kept.session, files, kept.manifest, self.catalog)
+                .read(runs, plan.types)
+                .localCheckpoint()
+            )
+
+    def _entry(self, scan: P.Scan) -> object:
+        return self.catalog.get(scan.name) if scan.name in self.catalog else None
+
+    def changes(self, name: str, encoding: str = "tags", after: Chronon = BEFORE_ALL) -> DataFrame:
+        """The change stream of a view after an instant, up to the bound, in one of the two encodings."""
+        if encoding not in ENCODINGS:
+            raise StoreError(f"there is no encoding '{encoding}'", choices=ENCODINGS)
+        plan = self.views[name]
+        manifest = self.kept.manifest
+        rows = self._changes(name, plan)
+        size = len(plan.schema)
+        names = list(plan.schema.names)
+        if encoding == "tags":
+            found = tags(rows, size, keys_of(plan), after, manifest.bound)
+            record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
+            old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
+            shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
+            return shown.toDF("tag", "at", *names, "old")
+        found = intervals(rows, size, after, manifest.bound, manifest.finished)
+        times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
+        return found.selectExpr(*times, "n", *map(P.column, range(size))).toDF("from", "until", "n", *names)
+
+    def _changes(self, name: str, plan: N.Node) -> DataFrame:
+        """The change rows of a view from when it answers and as far back as its history goes."""
+        manifest = self.kept.manifest
+        trace = TraceId("view", name)
+        rows = self.kept.read(manifest.runs(trace), plan.schema.types)
+        begin = max(
+            manifest.since.get(name, BEFORE_ALL), horizons(manifest, self.catalog).get(trace, BEFORE_ALL)
+        )
+        if begin == BEFORE_ALL:
+            return rows
+        later = rows.where(f"{UNTIL} > {long_sql(begin)}")
+        return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
+
+
+def streams_in(plan: N.Node, views: Container[str]) -> list[str]:
+    """The streams that a plan reads itself, not those of the views that it reads."""
+    if isinstance(plan, N.View) and plan.name in views:
+        return []
+    if isinstance(plan, N.Stream):
+        return [plan.name]
+    return [name for below in plan.inputs for name in streams_in(below, views)]
+
+
+def _needs_history(plan: N.Node, views: Container[str]) -> bool:
+    """Whether what held before an instant matters at it."""
+    if isinstance(plan, N.View) and plan.name in views:
+        return False
+    versions = isinstance(plan, N.TableJoin) and not plan.retroactive
+    return versions or isinstance(plan, _WITH_HISTORY) or any(_needs_history(i, views) for i in plan.inputs)
+
+
+def _has_kernels(plan: P.Physical) -> bool:
+    return isinstance(plan, P.KERNELS) or any(_has_kernels(i) for i in plan.inputs)
+
+
+def _no_task(node: object, layout: object) -> NoReturn:
+    raise TypeError("a plan without kernels has no tasks")
+
+
+def _always(rows: DataFrame) -> DataFrame:
+    """Rows that were not taken: they have no time of their own."""
+    return rows.withColumns({FROM: F.lit(BEFORE_ALL + 1), UNTIL: F.lit(INFINITY)})
+
+
+def _part(answer: DataFrame, query: Query) -> DataFrame:
+    """The answer in its order, and the part of it that was asked for."""
+    keys = []
+    for expression, descending, nulls_first in query.order:
+        key = F.expr(expression_sql(expression))
+        if descending:
+            keys.append(key.desc_nulls_first() if nulls_first else key.desc_nulls_last())
+        else:
+            keys.append(key.asc_nulls_first() if nulls_first else key.asc_nulls_last())
+    shown = answer.orderBy(*keys) if keys else answer
+    shown = shown.offset(query.offset) if query.offset else shown
+    return shown if query.limit is None else shown.limit(query.limit)
+
+
+def require_view(catalog: Catalog, name: str) -> ViewEntry:
+    """The view of this name."""
+    entry = catalog.get(name)
+    if isinstance(entry, ViewEntry):
+        return entry
+    raise StoreError(
+        f"'{entry.name}' is a {entry.kind}, and only a view has a change stream",
+        next_step=f"make a view of it: CREATE VIEW … AS SELECT * FROM {entry.name}",
+    )

@@ -1,0 +1,264 @@
+"""The sources of a store as one streaming frame: Spark reads, remembers how far it came, and retries.
+
+Sources differ in their columns. They are united with the number of the source and the union of their
+columns; a row that does not parse comes with the reason and its original text instead of values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
+
+from everview.algebra.text import name_sql, string_sql, type_sql
+from everview.catalog import Source, StreamEntry, TableEntry
+from everview.errors import StoreError, nearest
+from everview.spark.catalyst import spark_type
+from everview.spark.exchange import Layout, slot
+
+SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
+
+Fed = StreamEntry | TableEntry
+
+_TEXTS = ("csv", "json")
+_FILES = (*_TEXTS, "parquet", "orc", "text", "avro", "xml")
+_KNOWN = (*_FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
+_BROKEN = "_everview_broken"  # where Spark puts the text of a row that does not parse
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """All sources of a store, in one frame; rows of source i have i in the column SOURCE."""
+
+    entries: tuple[Fed, ...]
+    frame: DataFrame
+    layout: Layout
+
+    @classmethod
+    def open(cls, session: SparkSession, entries: Sequence[Fed], heartbeat: bool = False) -> Sources:
+        """Opens every source under its own name, so that others can come and go beside it.
+
+        A heartbeat lets time go on when no data comes: without new rows Spark runs no batch.
+        """
+        layout = Layout.of([e.columns.types for e in entries])
+        frames = [_placed(_open(session, e), i, e, layout) for i, e in enumerate(entries)]
+        frames += [_heartbeat(session, layout)] if heartbeat else []
+        return cls(tuple(entries), reduce(DataFrame.unionAll, frames), layout)
+
+    @classmethod
+    def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
+        """A frame that is given for a stream or a table, its columns by their names."""
+        there = {entry.columns.find(name).name: name for name in rows.columns}
+        columns = [
+            f"try_cast({name_sql(there[f.name]) if f.name in there else 'NULL'} AS {type_sql(f.type)}) "
+            f"AS {name_sql(f.name)}"
+            for f in entry.columns
+        ]
+        given = [(f, name_sql(there[f.name])) for f in entry.columns if f.name in there]
+        wrong = [
+            f"WHEN {name} IS NOT NULL AND try_cast({name} AS {type_sql(f.type)}) IS NULL "
+            f"THEN {_said(f.name, f'CAST({name} AS STRING)', str(f.type))}"
+            for f, name in given
+        ]
+        reason = f"CASE {' '.join(wrong)} {_no_time(entry)} END AS {REASON}"
+        shown = rows.selectExpr(*columns, reason, f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        layout = Layout.of([entry.columns.types])
+        return cls((entry,), _placed(shown, 0, entry, layout), layout)
+
+
+def _heartbeat(session: SparkSession, layout: Layout) -> DataFrame:
+    beats = session.readStream.format("rate").option("rowsPerSecond", 1).name("heartbeat").load()
+    slots = [f"CAST(NULL AS {type_sql(t)}) AS {slot(i)}" for i, t in enumerate(layout.slots)]
+    nothing = [f"CAST(NULL AS STRING) AS {name}" for name in (REASON, ORIGINAL)]
+    return beats.selectExpr(f"-1 AS {SOURCE}", *slots, *nothing)
+
+
+def _placed(frame: DataFrame, number: int, entry: Fed, layout: Layout) -> DataFrame:
+    """The columns of one source in their slots."""
+    names = {place: f.name for place, f in zip(layout.sides[number], entry.columns, strict=True)}
+    slots = [
+        f"{name_sql(names[i]) if i in names else f'CAST(NULL AS {type_sql(t)})'} AS {slot(i)}"
+        for i, t in enumerate(layout.slots)
+    ]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL)
+
+
+def _open(session: SparkSession, entry: Fed) -> DataFrame:
+    """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
+    source = entry.source
+    assert source is not None
+    try:
+        if source.format in _TEXTS:
+            return _opened_text(session, entry, source)
+        return _opened_typed(session, entry, source)
+    except (PySparkException, Py4JJavaError) as error:
+        raise explained(entry, error) from error
+
+
+def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+    """Lines of text: Spark parses them, and keeps the text of those that it cannot."""
+    names = _names_in_file(session, entry, source)
+    own = {f.name.casefold(): f for f in entry.columns}
+    fields = [
+        S.StructField(n, spark_type(own[n.casefold()].type) if n.casefold() in own else S.StringType())
+        for n in names
+    ]
+    schema = S.StructType([*fields, S.StructField(_BROKEN, S.StringType())])
+    options = {"enforceSchema": "false"} if source.format == "csv" else {}
+    options |= dict(source.options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    reader = session.readStream.format(source.format).schema(schema).options(**options)
+    frame = reader.name(source_name(entry)).load(path_of(source))
+    broken = name_sql(_BROKEN)
+    why = _why_csv(names, entry, source) if source.format == "csv" else _why_json(entry)
+    reason = f"CASE WHEN {broken} IS NOT NULL THEN {why} {_no_time(entry)} END"
+    written = f"struct({', '.join(map(name_sql, names))})"
+    text = f"to_{source.format}({written})"
+    return _with_reason(frame, entry, reason, f"coalesce({broken}, {text})")
+
+
+def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[str]:
+    """The columns as they stand in the file: by its header if it has one."""
+    own = list(entry.columns.names)
+    if source.format != "csv" or dict(source.options).get("header", "false").casefold() != "true":
+        return own
+    options = {k: v for k, v in source.options if k.casefold() not in ("maxfilespertrigger", "enforceschema")}
+    found = session.read.format("csv").options(**options).load(path_of(source)).columns
+    if not found:
+        return own  # nothing there yet: the first file will have to have these
+    known = {name.casefold() for name in found}
+    missing = [name for name in own if name.casefold() not in known]
+    if missing:
+        raise StoreError(
+            f"the files of '{entry.name}' have no column '{missing[0]}'",
+            meant=nearest(missing[0], found),
+            choices=found,
+            next_step="name the columns as in the header, or leave out header => true to go by position",
+        )
+    return list(found)
+
+
+def _why_csv(names: Sequence[str], entry: Fed, source: Source) -> str:
+    """Why a line did not parse: the first column whose text is no value of its type, or their number."""
+    wanted = dict(source.options)
+    pairs = [(k, wanted[k]) for k in ("sep", "delimiter", "quote", "escape") if k in wanted]
+    listed = ", ".join(f"{string_sql(k)}, {string_sql(v)}" for k, v in pairs)
+    options = f", map({listed})" if pairs else ""
+    columns = ", ".join(f"{name_sql(n)} STRING" for n in names)
+    parsed = f"from_csv({name_sql(_BROKEN)}, {string_sql(columns)}{options})"
+    return _first_wrong(entry, lambda name: f"{parsed}.{name_sql(name)}", f"it has not {len(names)} columns")
+
+
+def _why_json(entry: Fed) -> str:
+    parsed = f"from_json({name_sql(_BROKEN)}, 'map<string,string>')"
+    wrong = _first_wrong(
+        entry, lambda name: f"{parsed}[{string_sql(name)}]", "its values do not fit the columns"
+    )
+    return f"CASE WHEN {parsed} IS NULL THEN 'it is no JSON object' ELSE {wrong} END"
+
+
+def _first_wrong(entry: Fed, text_of: Callable[[str], str], otherwise: str) -> str:
+    cases = [
+        f"WHEN {text_of(f.name)} IS NOT NULL AND try_cast({text_of(f.name)} AS {type_sql(f.type)}) IS NULL "
+        f"THEN {_said(f.name, text_of(f.name), str(f.type))}"
+        for f in entry.columns
+    ]
+    return f"CASE {' '.join(cases)} ELSE {string_sql(otherwise)} END"
+
+
+def _said(name: str, text: str, type_: str) -> str:
+    return f"concat({string_sql(f'{name}: ')}, {text}, {string_sql(f' is no {type_}')})"
+
+
+def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+    """A source that has columns of its own: ours are found among them by their names."""
+    reader = session.readStream.format(source.format).options(**dict(source.options))
+    if source.format in _FILES:
+        fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
+        reader = reader.schema(S.StructType(fields))
+    reader = reader.name(source_name(entry))
+    frame = reader.load() if source.path is None else reader.load(path_of(source))
+    there = {name.casefold(): name for name in frame.columns}
+    missing = [name for name in entry.columns.names if name.casefold() not in there]
+    if missing:
+        raise StoreError(
+            f"the source {source.format} of '{entry.name}' has no column '{missing[0]}'",
+            meant=nearest(missing[0], frame.columns),
+            choices=frame.columns,
+            next_step="declare the columns that the source has",
+        )
+    wrong = []
+    for field in entry.columns:
+        given, type_ = name_sql(there[field.name.casefold()]), type_sql(field.type)
+        if frame.schema[there[field.name.casefold()]].dataType != spark_type(field.type):
+            said = _said(field.name, f"CAST({given} AS STRING)", str(field.type))
+            wrong.append(f"WHEN {given} IS NOT NULL AND try_cast({given} AS {type_}) IS NULL THEN {said}")
+    cases = " ".join([*wrong, _no_time(entry)]).strip()
+    reason = f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+    text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
+    return _with_reason(frame, entry, reason, text)
+
+
+def _with_reason(frame: DataFrame, entry: Fed, reason: str, text: str) -> DataFrame:
+    names = [(name_sql(f.name), type_sql(f.type)) for f in entry.columns]
+    columns = [f"try_cast({name} AS {type_}) AS {name}" for name, type_ in names]
+    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
+    original = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END AS {ORIGINAL}"
+    return marked.selectExpr(*columns, REASON, original)
+
+
+def _no_time(entry: Fed) -> str:
+    """A row of a stream without a time has no place in it."""
+    lines = [t.column for t in entry.timelines] if isinstance(entry, StreamEntry) else []
+    cases = [f"WHEN {name_sql(n)} IS NULL THEN {string_sql(f'{n}: there is no timestamp')}" for n in lines]
+    return " ".join(cases)
+
+
+def source_name(entry: Fed) -> str:
+    """The name under which Spark remembers how far a source was read: letters, digits and _ only."""
+    return "s_" + entry.name.casefold().encode().hex()
+
+
+def path_of(source: Source) -> str:
+    """The path of a source; relative to the folder in which Everview runs."""
+    path = source.path or ""
+    if _SCHEME.match(path):
+        return path
+    full = os.path.abspath(os.path.expanduser(path))
+    # Spark reads a folder or a pattern as a stream, but no single file; a file is a pattern too.
+    return f"{full[:-1]}[{full[-1]}]" if os.path.isfile(full) else full
+
+
+def explained(entry: Fed, error: Exception) -> StoreError:
+    """What Spark says of a source, in words that help."""
+    source = entry.source
+    assert source is not None
+    text = str(error)
+    if "PATH_NOT_FOUND" in text:
+        return StoreError(
+            f"'{entry.name}' reads {path_of(source)}, and there is nothing",
+            next_step="check the path; a folder may be empty, but must be there",
+        )
+    if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find data source" in text:
+        return StoreError(
+            f"'{entry.name}' reads {source.format}, and this Spark has no such source",
+            meant=nearest(source.format, _KNOWN),
+            choices=_KNOWN,
+            next_step="check the name, or give Spark the package of that source",
+        )
+    if isinstance(error, AnalysisException):
+        return StoreError(f"'{entry.name}' cannot be read: {first_line(error)}", next_step="check its FROM")
+    return StoreError(f"the source of '{entry.name}' failed: {first_line(error)}")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what Spark says, without its error class."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", line)

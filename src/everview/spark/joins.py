@@ -1,0 +1,254 @@
+"""Joins of all kinds as physical plans: pairs, rows with a partner, rows without one.
+
+Over change rows, where n may be negative, a semi join is a join with the different partners, and what has no
+partner is the whole less what has one (DESIGN section 3). Equalities become keys of a kernel; what else a
+condition says of one side is asked before the exchange, and of both sides of the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from everview.algebra.expressions import (
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    IsNull,
+    Literal,
+    Not,
+    conjunction,
+    conjuncts,
+    substitute,
+)
+from everview.algebra.time import INFINITY
+from everview.algebra.types import VOID, DataType, wider
+from everview.spark import physical as P
+
+
+@dataclass(frozen=True)
+class Side:
+    """An input of an operator, and how its rows come and go.
+
+    `lasts` is how long a row holds at most (None: not known), `in_order` says that they end in the order in
+    which they came, `signed` that they may be taken back.
+    """
+
+    plan: P.Physical
+    lasts: int | None = None
+    in_order: bool = False
+    signed: bool = True
+
+    @property
+    def ending(self) -> P.Ending:
+        """In order, whole runs end by themselves; rows that are taken back go when they are added up."""
+        known = self.lasts is not None and self.lasts < INFINITY and not self.in_order and not self.signed
+        return P.Ending(self.lasts if known else None, self.signed)
+
+    def once(self) -> Side:
+        """Every record once."""
+        plan = P.DistinctKernel(self.plan, self.signed, endings=(self.ending,))
+        return replace(self, plan=plan, in_order=False)
+
+
+def as_type(expression: Expression, type_: DataType) -> Expression:
+    """The expression as a value of the type."""
+    return expression if expression.type == type_ else Cast(expression, type_)
+
+
+@dataclass(frozen=True)
+class Key:
+    """An equality between the two sides: an expression on each, and whether NULLs are equal."""
+
+    left: Expression
+    right: Expression
+    nulls_equal: bool
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on pairs, in parts: the equalities, what concerns one side only, the rest."""
+
+    keys: tuple[Key, ...]
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+    rest: tuple[Expression, ...]
+
+    @classmethod
+    def of(cls, condition: Expression, size: int) -> Condition:
+        """The parts of a condition over the columns of both sides, of which the left one has so many."""
+        keys: list[Key] = []
+        parts: dict[str, list[Expression]] = {"left": [], "right": [], "both": [], "none": []}
+        for part in conjuncts(condition):
+            key = _key(part, size)
+            if key is None:
+                parts[_side(part, size)].append(part)
+            else:
+                keys.append(key)
+        right = tuple(_shifted(e, -size) for e in parts["right"])
+        return cls(tuple(keys), tuple(parts["left"]), right, (*parts["both"], *parts["none"]))
+
+
+def _key(part: Expression, size: int) -> Key | None:
+    if not isinstance(part, Comparison) or part.operator not in ("=", "<=>"):
+        return None
+    sides = [_side(e, size) for e in (part.left, part.right)]
+    if sorted(sides) != ["left", "right"]:
+        return None
+    left, right = (part.left, part.right) if sides[0] == "left" else (part.right, part.left)
+    common = wider(left.type, right.type)
+    if common is None or common == VOID:
+        return None
+    return Key(as_type(left, common), as_type(_shifted(right, -size), common), part.operator == "<=>")
+
+
+def _side(expression: Expression, size: int) -> str:
+    positions = {int(c.name[1:]) for c in expression.columns()}
+    if not positions:
+        return "none"
+    if max(positions) < size:
+        return "left"
+    return "right" if min(positions) >= size else "both"
+
+
+def _shifted(expression: Expression, by: int) -> Expression:
+    moved: dict[Expression, Expression] = {
+        c: Column(P.column(int(c.name[1:]) + by), c.type) for c in expression.columns()
+    }
+    return substitute(expression, moved)
+
+
+def join(left: Side, right: Side, condition: Expression, timestamp: int | None = None) -> P.Physical:
+    """The pairs for which the condition holds; with a timestamp, those with the table's version at it."""
+    parts = Condition.of(condition, len(left.plan.types))
+    here, there = _prepared(left, right, parts)
+    return _shown(_pairs(here, there, parts.keys, timestamp), here, (left, right), parts)
+
+
+def _prepared(left: Side, right: Side, parts: Condition) -> tuple[_Keyed, _Keyed]:
+    """Both sides with what concerns each alone asked, and their keys as columns."""
+    here = _keyed(_where(left, parts.left), [k.left for k in parts.keys])
+    return here, _keyed(_where(right, parts.right), [k.right for k in parts.keys])
+
+
+def _shown(pairs: P.Physical, here: _Keyed, sides: tuple[Side, Side], parts: Condition) -> P.Physical:
+    """The pairs for which the rest of the condition holds, without the columns that keys had added."""
+    gap, left, right = len(here.side.plan.types), *(len(s.plan.types) for s in sides)
+    shown = (*pairs.columns[:left], *pairs.columns[gap : gap + right])
+    found = pairs if shown == pairs.columns else P.Compute(pairs, shown)
+    return P.Select(found, conjunction(list(parts.rest))) if parts.rest else found
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """A side whose keys are columns, at these positions."""
+
+    side: Side
+    keys: tuple[int, ...]
+
+
+def _where(side: Side, conditions: Sequence[Expression]) -> Side:
+    return replace(side, plan=P.Select(side.plan, conjunction(list(conditions)))) if conditions else side
+
+
+def _keyed(side: Side, keys: Sequence[Expression]) -> _Keyed:
+    """The side with its keys as columns: those that it has, and new ones for expressions."""
+    plan = side.plan
+    known = list(plan.columns)
+    outputs: list[Expression] = [*known]
+    positions = []
+    for key in keys:
+        if key not in outputs:
+            outputs.append(key)
+        positions.append(outputs.index(key))
+    wide = plan if len(outputs) == len(known) else P.Compute(plan, tuple(outputs))
+    return _Keyed(replace(side, plan=wide), tuple(positions))
+
+
+def _pairs(here: _Keyed, there: _Keyed, keys: Sequence[Key], timestamp: int | None = None) -> P.Physical:
+    """The kernel. If NULLs are to meet for some keys, they meet for all; for the others they go before."""
+    safe = any(k.nulls_equal for k in keys)
+    if safe:
+        strict = [i for i, k in enumerate(keys) if not k.nulls_equal]
+        here, there = _present(here, strict), _present(there, strict)
+    endings = (here.side.ending, there.side.ending)
+    left, right = here.side.plan, there.side.plan
+    if timestamp is None:
+        return P.JoinKernel(left, right, here.keys, there.keys, safe, endings=endings)
+    return P.VersionKernel(left, right, timestamp, here.keys, there.keys, endings=endings)
+
+
+def _present(keyed: _Keyed, which: Sequence[int]) -> _Keyed:
+    plan = keyed.side.plan
+    conditions: list[Expression] = [Not(IsNull(plan.columns[keyed.keys[i]])) for i in which]
+    return replace(keyed, side=_where(keyed.side, conditions))
+
+
+def partnered(left: Side, right: Side, condition: Expression) -> tuple[P.Physical, P.Physical]:
+    """The left rows, and those of them that have a partner, as often as they are.
+
+    The left rows are given again because they may come from a plan that has more columns: in one stage they
+    then come from the same rows as what is taken from them.
+    """
+    size = len(left.plan.types)
+    parts = Condition.of(condition, size)
+    if parts.keys and not parts.rest:
+        # A pure equality: the different keys of the right side are enough.
+        here = _keyed(left, [k.left for k in parts.keys])
+        there = _where(right, parts.right)
+        once = replace(there, plan=P.Compute(there.plan, tuple(k.right for k in parts.keys))).once()
+        asked = replace(here, side=_where(here.side, parts.left))
+        pairs = _pairs(asked, _Keyed(once, tuple(range(len(parts.keys)))), parts.keys)
+        return first_columns(here.side.plan, size), first_columns(pairs, size)
+    here, there_keyed = _prepared(left, right, parts)
+    here = replace(here, side=here.side.once())
+    pairs = _shown(_pairs(here, there_keyed, parts.keys), here, (left, right), parts)
+    lasts, signed = _shorter(left.lasts, right.lasts), left.signed or right.signed
+    met = Side(first_columns(pairs, size), lasts, in_order=False, signed=signed)
+    return left.plan, occurring(left, met.once())
+
+
+def _shorter(a: int | None, b: int | None) -> int | None:
+    known = [length for length in (a, b) if length is not None]
+    return min(known, default=None)
+
+
+def occurring(rows: Side, once: Side) -> P.Physical:
+    """The rows that occur in a set of rows; NULLs are equal."""
+    size = len(rows.plan.types)
+    every = tuple(range(size))
+    pairs = P.JoinKernel(
+        rows.plan, once.plan, every, every, nulls_equal=True, endings=(rows.ending, once.ending)
+    )
+    return first_columns(pairs, size)
+
+
+def without(rows: P.Physical, some: P.Physical) -> P.Physical:
+    """The rows less some of them."""
+    return P.Merge(rows, P.Negative(some))
+
+
+def first_columns(plan: P.Physical, size: int) -> P.Physical:
+    """The first columns of a plan."""
+    return plan if size == len(plan.types) else P.Compute(plan, plan.columns[:size])
+
+
+def lonely(left: Side, right: Side, condition: Expression) -> P.Physical:
+    """The left rows without a partner."""
+    return without(*partnered(left, right, condition))
+
+
+def swapped(condition: Expression, sizes: tuple[int, int]) -> Expression:
+    """A condition over the columns of both sides, for the sides in the other order."""
+    left, right = sizes
+    moved: dict[Expression, Expression] = {}
+    for column in condition.columns():
+        at = int(column.name[1:])
+        moved[column] = Column(P.column(at + right if at < left else at - left), column.type)
+    return substitute(condition, moved)
+
+
+def nulls(types: Sequence[DataType]) -> tuple[Expression, ...]:
+    """A NULL for each column."""
+    return tuple(Literal(None, t) for t in types)

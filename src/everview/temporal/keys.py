@@ -1,0 +1,109 @@
+"""The key of a plan: which columns of its output tell its records apart, at every instant.
+
+With a key, a record that goes and one that comes in its place are one update, the `u` of a tagged stream
+(paper 5, 4.1 and 6.2.2; DESIGN section 4). Values count as equal as Spark groups them: NULL is a value like
+any other. What is derived here always holds; a key that takes more than the plan to see is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import Column
+from everview.algebra.schema import Schema
+
+Key = tuple[int, ...]
+
+
+@singledispatch
+def keys_of(plan: N.Node) -> Key | None:
+    """The positions of the output columns that form a key, or None where no key is known.
+
+    The empty key: there is never more than one record, so that a new one always replaces the old.
+
+    >>> from everview.algebra.aggregates import AggregateCall
+    >>> from everview.algebra.types import INT, TIMESTAMP
+    >>> s = N.Stream("s", Schema.of(("room", INT), ("ts", TIMESTAMP), timeline="ts"))
+    >>> rooms = N.Tagged(s, ("room",))
+    >>> count = (("n", AggregateCall("count")),)
+    >>> keys_of(s), keys_of(rooms), keys_of(N.Join(rooms, N.Aggregate(s, (), count)))
+    (None, (0,), (0,))
+    """
+    return None
+
+
+@keys_of.register(N.Tagged)
+@keys_of.register(N.Table)
+def _(plan: N.Tagged | N.Table) -> Key | None:
+    """The declared key, if there is one."""
+    return _positions(plan.schema, plan.key) or None
+
+
+@keys_of.register
+def _(plan: N.Aggregate) -> Key:
+    """A group has one row; without GROUP BY there is one row in all."""
+    return tuple(range(len(plan.keys)))
+
+
+@keys_of.register(N.View)
+@keys_of.register(N.Alias)
+@keys_of.register(N.Filter)
+@keys_of.register(N.GroupMember)
+@keys_of.register(N.Window)
+@keys_of.register(N.Coalesce)
+@keys_of.register(N.Split)
+@keys_of.register(N.Synchronize)
+@keys_of.register(N.SynchronizeOn)
+@keys_of.register(N.Distinct)
+@keys_of.register(N.SemiJoin)
+@keys_of.register(N.AntiJoin)
+def _(plan: N.Node) -> Key | None:
+    """A part of the (left) input, now or as it was at an earlier instant, and no record more often.
+
+    The records of a Distinct differ in the whole; that is no key, as nothing is left that an update could
+    change.
+    """
+    return keys_of(plan.inputs[0])
+
+
+@keys_of.register
+def _(plan: N.Project) -> Key | None:
+    """The key below, if every column of it is projected as it is, under any name."""
+    below = keys_of(plan.input)
+    shown: dict[int, int] = {}
+    for position, (_, expression) in enumerate(plan.columns):
+        if isinstance(expression, Column):
+            field = plan.input.schema.find(expression.name, expression.relation)
+            shown.setdefault(plan.input.schema.index(field), position)
+    if below is None or not shown.keys() >= set(below):
+        return None
+    return tuple(shown[k] for k in below)
+
+
+@keys_of.register(N.Join)
+@keys_of.register(N.TableJoin)
+def _(plan: N.Join | N.TableJoin) -> Key | None:
+    """Both keys: a pair is known by its two records. An outer TableJoin is as a LEFT join."""
+    return _both(plan.left, plan.right)
+
+
+@keys_of.register
+def _(plan: N.OuterJoin) -> Key | None:
+    """Both keys for LEFT and RIGHT: a record of the kept side has partners or one padding, never both.
+
+    Not for FULL: a record whose key is NULL may be padded on either side, and both then have NULLs only.
+    """
+    return None if plan.kind == "FULL" else _both(plan.left, plan.right)
+
+
+def _both(left: N.Node, right: N.Node) -> Key | None:
+    first, second = keys_of(left), keys_of(right)
+    if first is None or second is None:
+        return None
+    return first + tuple(len(left.schema) + k for k in second)
+
+
+def _positions(schema: Schema, names: Iterable[str]) -> Key:
+    return tuple(schema.index(schema.find(name)) for name in names)

@@ -1,0 +1,144 @@
+"""What a run shows of itself: a line that moves while it works, and at its end what it did."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from everview.algebra.text import name_sql
+from everview.algebra.time import INFINITY, SECOND, Chronon
+from everview.engine import moment
+from everview.errors import counted
+from everview.ui.output import aligned, printable
+
+if TYPE_CHECKING:
+    from everview.database import Manifest, Progress
+
+DEFAULT_PATH = "everview-store"
+
+
+class Meter:
+    """The line that moves; on a terminal only. To be entered, and told of every step."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting Spark") if console.is_terminal else None
+
+    def __enter__(self) -> Meter:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Something else is printed meanwhile."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def say(self, what: str) -> None:
+        if self._status is not None:
+            self._status.update(what)
+
+    def __call__(self, step: Progress) -> None:
+        self.say(step_line(step))
+
+
+def step_line(step: Progress) -> str:
+    """One step on one line."""
+    rate = step.rows / step.seconds if step.seconds > 0 else 0
+    parts = [
+        f"step {step.step}",
+        f"{step.rows:,} rows in, {rate:,.0f} a second",
+        known_up_to(step.bound),
+        f"{seconds_text(step.present, step.bound)} behind the newest",
+        f"{step.seconds:.2f} s",
+        f"{step.state_rows:,} rows kept",
+    ]
+    return " · ".join(parts)
+
+
+def known_up_to(bound: Chronon) -> str:
+    """How far time is.
+
+    >>> known_up_to(0), known_up_to(INFINITY - 1), known_up_to(-INFINITY - 1)
+    ('known up to 1970-01-01T00:00:00.000000', 'known to the end', 'nothing known yet')
+    """
+    if bound >= INFINITY - 1:
+        return "known to the end"
+    return "nothing known yet" if bound <= -INFINITY else f"known up to {moment(bound)}"
+
+
+def seconds_text(present: Chronon, bound: Chronon) -> str:
+    """By how much the bound is behind.
+
+    >>> seconds_text(7_500_000, 5_000_000), seconds_text(5, INFINITY - 1)
+    ('2.5 s', '0 s')
+    """
+    return "0 s" if present <= bound else f"{(present - max(bound, 0)) / SECOND:,.6g} s"
+
+
+@dataclass
+class Summary:
+    """What a run did: filled in while it works, printed at its end."""
+
+    path: str = DEFAULT_PATH
+    steps: int = 0
+    seconds: float = 0.0
+    before: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
+
+    def step(self, step: Progress) -> None:
+        """A step that has ended."""
+        self.steps += 1
+        self.seconds += step.seconds
+        for name, number in step.changes.items():
+            self.changes[name] = self.changes.get(name, 0) + number
+
+    def lines(self, manifest: Manifest) -> list[str]:
+        """To be printed, given how the store is now."""
+        lines = [f"{counted(self.steps, 'step')} in {self.seconds:.1f} s; {known_up_to(manifest.bound)}"]
+        new = {
+            name: [now - was for now, was in zip(counts, self.before.get(name, (0, 0, 0)), strict=True)]
+            for name, counts in manifest.counts.items()
+        }
+        came = [[name, *(f"{n:,}" for n in counts)] for name, counts in new.items() if any(counts)]
+        if came:
+            lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
+        if self.changes:
+            lines += ["", *_table(["view", "changes"], [[n, f"{k:,}"] for n, k in self.changes.items()])]
+        look = [
+            self._query(f"SELECT * FROM {_beside(name, kind)}")
+            for name, (_, late, rejected) in new.items()
+            for kind, number in (("late", late), ("rejected", rejected))
+            if number
+        ]
+        look = look or [self._query(f"SELECT * FROM {name_sql(name)}") for name in [*self.changes][:1]]
+        return [*lines, "", *(f"look: {each}" for each in look)] if look else lines
+
+    def _query(self, sql: str) -> str:
+        where = "" if self.path == DEFAULT_PATH else f" --path {shlex.quote(self.path)}"
+        return f"everview query {shlex.quote(sql)}{where}"
+
+
+def _beside(name: str, kind: str) -> str:
+    """The name of the rows of a stream that were not taken."""
+    whole = f"{name}${kind}"
+    return whole if name_sql(name) == name else name_sql(whole)
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    shown = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return [aligned(row, widths) for row in shown]

@@ -1,0 +1,104 @@
+"""The prompt of the shell on a terminal: several lines, completion, history."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.lexers import PygmentsLexer
+from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
+
+from everview.algebra.text import name_sql
+from everview.catalog import StreamEntry, TableEntry
+from everview.ui.shell import COMMANDS, is_whole
+
+if TYPE_CHECKING:
+    from everview.database import Database
+
+_KEYWORDS = """
+" ALL AND AS ASC AT AVG BETWEEN BY CASE CAST CLOCK COMPLETE COUNT CREATE CROSS DELETE DESC DESCRIBE
+DISTINCT DROP DSTREAM ELSE END EVERY EXCEPT EXISTS EXPLAIN FIXED FROM FULL GROUP HAVING HISTORY IDLE
+IN INNER INSERT INTERSECT INTERVAL INTO IS ISTREAM JOIN KEY LAG LATENESS LEFT LIKE LIMIT MAX MIN NOT
+NOW NULL OF OFFSET ON OR ORDER ORIGIN OUTER OVER PARTITION PRIMARY RANGE RETROACTIVE RIGHT ROWS
+RSTREAM SELECT SEQUENCE SET SHOW SINCE SLIDE STDDEV STREAM STREAMED STREAMS SUM SYNC TABLE TABLES
+TAGGED THEN TIMELINE TIMESTAMP TUMBLE UNBOUNDED UNION UNTIL UPDATE VALUES VIEW VIEWS WHEN WHERE WITH
+"""
+_WORD = re.compile(r"[\\\w$?]+$")
+
+
+class Names(Completer):
+    """Completes keywords, commands, and the names and columns of the store."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        found = _WORD.search(document.text_before_cursor)
+        begun = "" if found is None else found[0]
+        known = COMMANDS if begun.startswith("\\") else self._words()
+        for word in dict.fromkeys(known) if begun else ():
+            if word.casefold().startswith(begun.casefold()):
+                yield Completion(word, start_position=-len(begun))
+
+    def _words(self) -> list[str]:
+        entries = list(self._db.catalog)
+        columns = {c for e in entries if isinstance(e, StreamEntry | TableEntry) for c in e.columns.names}
+        return [*(name_sql(e.name) for e in entries), *map(name_sql, sorted(columns)), *_KEYWORDS.split()]
+
+
+def history_file() -> Path:
+    """Where entries are remembered: the user's state folder, by the XDG rules."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "everview" / "history"
+
+
+def prompt_session(db: Database, input: Any = None, output: Any = None) -> PromptSession[str]:
+    """A prompt on a terminal."""
+    path = history_file()
+    history: History
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        history = FileHistory(path)
+    except OSError:  # a home that cannot be written is no reason to have no prompt
+        history = InMemoryHistory()
+    keys = KeyBindings()
+    session: PromptSession[str]
+
+    @keys.add("enter", filter=Condition(lambda: is_whole(session.default_buffer.text)))
+    def accept(event: Any) -> None:
+        event.current_buffer.validate_and_handle()
+
+    session = PromptSession(
+        "everview> ",
+        multiline=True,
+        prompt_continuation="      ...> ",
+        lexer=PygmentsLexer(SqlLexer),
+        completer=Names(db),
+        complete_while_typing=False,
+        history=history,
+        key_bindings=keys,
+        input=input,
+        output=output,
+    )
+    return session
+
+
+def typed(session: PromptSession[str]) -> Iterator[str]:
+    """What a person types, entry by entry; Ctrl-C drops what was begun, Ctrl-D ends."""
+    while True:
+        try:
+            yield session.prompt()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return

@@ -1,0 +1,83 @@
+"""A demo as if it happened now: rows are inserted when their time comes, and changes shown as they come."""
+
+from __future__ import annotations
+
+import csv
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from everview.ui.output import ENDS, Sheet
+
+if TYPE_CHECKING:
+    from everview.database import Database
+
+_SOURCE = re.compile(r"\s*FROM csv\('[^']*', header => true\)")
+
+
+@dataclass(frozen=True)
+class Event:
+    """A row of a stream, and the seconds after the first one at which it happened."""
+
+    second: float
+    stream: str
+    row: dict[str, str]
+
+
+def without_sources(script: str) -> str:
+    """The script with streams that are fed by hand.
+
+    >>> without_sources("CREATE STREAM s (…)\\n  FROM csv('s.csv', header => true);")
+    'CREATE STREAM s (…);'
+    """
+    return _SOURCE.sub("", script)
+
+
+def events(inputs: Mapping[str, str], folder: Path) -> list[Event]:
+    """The rows of all streams in the order of their times."""
+    found = []
+    for stream, file in inputs.items():
+        with (folder / file).open(encoding="utf-8", newline="") as lines:
+            found += [(datetime.fromisoformat(row["ts"]), stream, row) for row in csv.DictReader(lines)]
+    found.sort(key=lambda e: (e[0], e[1]))
+    return [Event((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
+
+
+def batches(
+    rows: list[Event], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[list[Event]]:
+    """The rows that are due, again and again; while somebody works on them, others become due."""
+    began = now()
+    while rows:
+        sleep(max(0.0, rows[0].second / speed - (now() - began)))
+        due = max((now() - began) * speed, rows[0].second)
+        number = sum(event.second <= due for event in rows)
+        yield rows[:number]
+        rows = rows[number:]
+
+
+def replay(
+    db: Database, script: str, inputs: Mapping[str, str], folder: Path, views: list[str], speed: float,
+    out: IO[str], now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+) -> None:  # fmt: skip
+    """Runs a script with its files as streams that grow, and writes the changes of some views."""
+    db.execute(without_sources(script))
+    for due in batches(events(inputs, folder), speed, now, sleep):
+        out.write(f"{due[-1].row['ts']}  {len(due)} in\n")
+        for stream in inputs:
+            rows = [event.row for event in due if event.stream == stream]
+            if rows:
+                db.insert(stream, rows)
+        _step(db, views, False, out)
+    _step(db, views, True, out)
+
+
+def _step(db: Database, views: list[str], finish: bool, out: IO[str]) -> None:
+    before = db.manifest().step
+    db.run(finish)
+    for view in views:
+        Sheet("table", out, ENDS["tags"], title=view).write(db.changes(view, since=before))

@@ -1,0 +1,160 @@
+"""The prompt: statements that end with a semicolon, and commands that begin with a backslash.
+
+`Shell` takes one entry after the other and prints; where entries come from is not its business. So it works
+with a terminal (completion, history, several lines), with a pipe, and in tests.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+from everview.algebra.text import name_sql
+from everview.errors import EverviewError, nearest
+from everview.ui.output import ENDS, Sheet, printable, write_answer
+from everview.ui.progress import known_up_to
+from everview.ui.signals import wish_to_end
+from everview.ui.tail import follow
+
+if TYPE_CHECKING:
+    from everview.database import Database
+
+HELP = """\
+SELECT … ;           any statement, on as many lines as it needs, up to the ;
+\\d                   the names of the store
+\\d NAME              what a name stands for
+\\explain SELECT …    the plan of a query
+\\run                 take in all that is there
+\\run finish          the same, and say that no more will come
+\\tail VIEW           the changes of a view as they come; Ctrl-C ends it
+\\?                   this help
+\\q                   leave, as Ctrl-D does"""
+
+COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\?", "\\q")
+
+# Text in quotes and comments: a semicolon in them ends nothing.
+_QUIET = re.compile(
+    r"""--[^\n]*(?:\n|$) | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`""",
+    re.S | re.X,
+)
+
+
+def is_whole(entry: str) -> bool:
+    """Whether an entry can be carried out: a command, or statements up to a semicolon.
+
+    >>> is_whole("SELECT 1"), is_whole("SELECT ';"), is_whole("SELECT ';'; -- done"), is_whole("\\\\d")
+    (False, False, True, True)
+    """
+    text = entry.strip()
+    return not text or text.startswith("\\") or _QUIET.sub(" ", text).rstrip().endswith(";")
+
+
+class Shell:
+    """Carries out entries on an open store; a mistake is shown, and the next entry is taken."""
+
+    def __init__(
+        self, db: Database, out: IO[str], err: IO[str], ended: Callable[[float], bool] | None = None
+    ) -> None:
+        self._db = db
+        self._out = out
+        self._err = err
+        self._ended = ended  # for tests: when a tail ends
+
+    def take(self, entry: str) -> bool:
+        """Carries out one entry; False if it says to leave."""
+        text = entry.strip()
+        try:
+            if text.startswith("\\"):
+                command, _, rest = text.rstrip("; \t\n").partition(" ")
+                return self._command(command, rest.strip())
+            for statement in self._db.statements(text):
+                self._answer(self._db.carry_out(statement))
+        except EverviewError as error:
+            print(error, file=self._err)
+        except KeyboardInterrupt:
+            print("stopped", file=self._err)
+        return True
+
+    def _answer(self, answer: Any) -> None:
+        if isinstance(answer, str):
+            print(answer, file=self._out)
+        elif answer is not None:
+            write_answer(answer, "table", self._out, self._err)
+
+    def _command(self, command: str, rest: str) -> bool:
+        match command:
+            case "\\q":
+                return False
+            case "\\?":
+                print(HELP, file=self._out)
+            case "\\d" if rest:
+                self._answer(self._db.execute(f"DESCRIBE {name_sql(rest.strip('`'))}"))
+            case "\\d":
+                self._names()
+            case "\\explain":
+                print(self._db.explain(rest), file=self._out)
+            case "\\run":
+                self._run(rest)
+            case "\\tail":
+                self._tail(rest.strip("`"))
+            case _:
+                raise EverviewError(
+                    f"there is no command {command}", meant=nearest(command, COMMANDS), choices=COMMANDS
+                )
+        return True
+
+    def _names(self) -> None:
+        self._db.execute("")  # now what others made is known too
+        names = [(entry.name, entry.kind) for entry in self._db.catalog]
+        for name, kind in names:
+            print(f"{kind:14} {printable(name)}", file=self._out)
+        if not names:
+            print("nothing yet; make a stream with CREATE STREAM", file=self._out)
+
+    def _run(self, how: str) -> None:
+        if how not in ("", "finish"):
+            raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
+        done = self._db.run(finish=how == "finish")
+        changed = sum(done.changes.values())
+        print(f"{done.rows:,} rows in, {changed:,} changes; {known_up_to(done.bound)}", file=self._out)
+
+    def _tail(self, view: str) -> None:
+        sheet = Sheet("table", self._out, ENDS["tags"])
+        if self._ended is not None:
+            follow(self._db, view, "tags", sheet, None, self._ended)
+            return
+        with wish_to_end() as asked:
+            follow(self._db, view, "tags", sheet, None, asked.wait)
+
+
+def piped(lines: Iterable[str]) -> Iterator[str]:
+    r"""Entries from lines of text.
+
+    >>> list(piped(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
+    ['SELECT 1\n;\n', '\\d\n', 'SELECT 2']
+    """
+    entry = ""
+    for line in lines:
+        entry += line
+        if is_whole(entry):
+            yield entry
+            entry = ""
+    if entry.strip():
+        yield entry
+
+
+def open_shell(db: Database) -> None:
+    """The shell on standard input: with a prompt if that is a terminal."""
+    shell = Shell(db, sys.stdout, sys.stderr)
+    if sys.stdin.isatty():
+        from everview.ui.prompt import prompt_session, typed
+
+        print("Everview. Statements end with ; and \\? helps.")
+        entries = typed(prompt_session(db))
+    else:
+        entries = piped(sys.stdin)
+    for entry in entries:
+        if entry.strip() and not shell.take(entry):
+            return
