@@ -1,88 +1,317 @@
-"""A kernel's step against working out the answer anew from the window, in the same run on the same rows.
+"""A kernel's step, its state in files, against working out the answer anew from the window.
 
-Both use Polars in this process: what is compared is the work, not the machinery around it.
+The state lies in files as a store keeps it, in 8 partitions; a step reads of it what it needs, runs the
+kernel, writes what it adds, and merges runs when that is due. The peer has its rows in memory. Both use
+Polars in this process: what is compared is the work, not the machinery around it. Cases with small steps are
+run with windows of 100,000 and of 1,000,000 rows: how much longer a step takes over ten times as many is its
+growth. That, and what a step takes of a processor, is told by processor time.
 """
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from bench.harness import compare
 from everview.kernels.accumulate import Aggregate
-from everview.kernels.frame import FROM, UNTIL, Frame, N, Slice, alive
+from everview.kernels.band import Band, band_join
+from everview.kernels.counts import compact_counts, count_copies, empty_counts
+from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, Slice, State, alive, consolidate
 from everview.kernels.join import join
-from everview.kernels.profile import distinct_unsigned, profile
+from everview.kernels.profile import distinct_unsigned
 from everview.kernels.sweep import Sweep, compact_state, empty_state, sweep
+from everview.runtime.compaction import Policy
+from everview.runtime.files import Files
+from everview.runtime.runs import Run, TraceId
+from everview.runtime.trace import Trace
 
-WINDOW, STEP, KEYS = 1_000_000, 10_000, 50_000
+PARTITIONS, KEYS, STEP = 8, 50_000, 10_000
+WINDOWS = (100_000, 1_000_000)
+
+New = Sequence[Frame]  # the new rows of each input
+Make = Callable[[int, int], New]  # so many of them, from an instant on
+Step = Callable[[Sequence[New], Slice], object]  # with the new rows of each partition
 
 
-def _rows(count: int, start: int, seed: int) -> Frame:
-    """Rows of a stream with a row an instant, in a window of WINDOW instants."""
-    rng = np.random.default_rng(seed)
+@dataclass
+class Operator:
+    """A kernel with its state in files, one trace for each part and partition."""
+
+    run: Callable[[New, State, Slice], Result]
+    empty: Callable[[New], dict[str, Frame]]
+    compact: Callable[[str, Frame, int], Frame]
+    adds_up: tuple[str, ...] = ()
+    folder: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="everview-bench-"))
+    runs: dict[tuple[str, int], tuple[Run, ...]] = field(default_factory=dict)
+    steps: int = 0
+
+    def step(self, new: Sequence[New], slice_: Slice) -> list[Frame]:
+        """What each partition emits."""
+        self.steps += 1
+        return [self._partition(number, given, slice_) for number, given in enumerate(new)]
+
+    def _partition(self, number: int, new: New, slice_: Slice) -> Frame:
+        empty = self.empty(new)
+        traces = {part: self._trace(part, number) for part in empty}
+        due = (slice_.b0, slice_.b1)
+        state = {
+            part: trace.read(empty[part], due=due)
+            if part == "queue"
+            else trace.read(empty[part], until_after=due[0])
+            for part, trace in traces.items()
+        }
+        result = self.run(new, state, slice_)
+        for part, trace in traces.items():
+            grown = trace.drop_expired(slice_.b1).append(result.added[part], self.steps, slice_.b1)
+
+            def shrink(rows: Frame, bound: int, part: str = part) -> Frame:
+                return self.compact(part, rows, bound)
+
+            self.runs[part, number] = grown.compact(shrink, self.steps, slice_.b1).runs
+        return result.output
+
+    def _trace(self, part: str, number: int) -> Trace:
+        files = Files(self.folder, durable=False)
+        policy = Policy(cancelling=part in self.adds_up)
+        return Trace(
+            TraceId("state", "bench", part, number), self.runs.get((part, number), ()), files, policy
+        )
+
+
+def _partitions(new: New) -> list[New]:
+    """The new rows of each partition: it is decided by the first column."""
+    return [[side.filter(pl.nth(0) % PARTITIONS == i) for side in new] for i in range(PARTITIONS)]
+
+
+def _two_sides(new: New) -> dict[str, Frame]:
+    return {"left": new[0].clear(), "right": new[1].clear()}
+
+
+def _consolidated(part: str, rows: Frame, bound: int) -> Frame:
+    return consolidate(rows, bound)
+
+
+def _rows(count: int, start: int, seed: int, window: int, names: str = "kv", keys: int = KEYS) -> Frame:
+    """Rows of a stream with a row an instant, each in the window for so many instants."""
+    rng = np.random.default_rng([start, seed])
     ts = np.arange(start, start + count)
-    columns = {"k": rng.integers(0, KEYS, count), "v": rng.integers(0, 1000, count)}
-    return pl.DataFrame({**columns, FROM: ts, UNTIL: ts + WINDOW, N: np.ones(count, dtype=np.int64)})
+    columns = {names[0]: rng.integers(0, keys, count), names[1]: rng.integers(0, 1000, count)}
+    return pl.DataFrame({**columns, FROM: ts, UNTIL: ts + window, N: np.ones(count, dtype=np.int64)})
 
 
-WINDOWED, NEW = _rows(WINDOW, 0, 1), _rows(STEP, WINDOW, 2)
-SLICE = Slice(WINDOW - 1, WINDOW + STEP - 1)
+def _measured(
+    name: str,
+    step: Step,
+    make: Make,
+    anew: Callable[[New], object],
+    window: int,
+    size: int = STEP,
+    runs: int = 9,
+) -> float:
+    """Fills the window, then runs steps in turn with working out the answer from the window's rows.
+
+    Yields the seconds of a processor that a step takes.
+    """
+    at, kept = 0, [f.clear() for f in make(1, 0)]
+    seconds = []
+
+    def advance(count: int) -> None:
+        nonlocal at, kept
+        new = make(count, at)
+        step(_partitions(new), Slice(at - 1, at + count - 1, first=at == 0))
+        at += count
+        kept = [alive(pl.concat([k, f]), at - 1) for k, f in zip(kept, new, strict=True)]
+
+    while at < window:
+        advance(max(window // 10, size))
+    for _ in range(4):
+        advance(size)
+    coming = iter([_partitions(make(size, at + i * size)) for i in range(runs + 2)])
+
+    def ours() -> None:
+        nonlocal at
+        new, begin = next(coming), time.process_time()
+        step(new, Slice(at - 1, at + size - 1))
+        seconds.append(time.process_time() - begin)
+        at += size
+
+    compare(f"{name}, window of {window:,} rows", ours, lambda: anew(kept), runs=runs, warm_ups=2)
+    taken = float(np.median(seconds[2:]))
+    print(f"{name}: a step takes {1000 * taken:.1f} ms of a processor\n", flush=True)
+    return taken
 
 
-def _now() -> Frame:
-    return alive(pl.concat([WINDOWED, NEW]), SLICE.b1)
+def _both_windows(
+    name: str, operators: Callable[[], tuple[list[Operator], Step]],
+    make: Callable[[int], Make], anew: Callable[[New], object],
+) -> None:  # fmt: skip
+    """The case with the small and the large window, and how much longer a step takes in the large one."""
+    medians = []
+    for window in WINDOWS:
+        built, step = operators()
+        try:
+            medians.append(_measured(name, step, make(window), anew, window))
+        finally:
+            for operator in built:
+                shutil.rmtree(operator.folder)
+    print(f"{name}: that is {medians[1] / medians[0]:.2f} × as much over ten times the window\n", flush=True)
+
+
+def _alone(
+    operator: Callable[[], Operator],
+) -> Callable[[], tuple[list[Operator], Step]]:
+    def build() -> tuple[list[Operator], Step]:
+        built = operator()
+        return [built], built.step
+
+    return build
+
+
+KEY = ["k", FROM, UNTIL, N]
+
+
+def _delta() -> Operator:
+    return Operator(
+        lambda new, state, _: distinct_unsigned(new[0], state),
+        lambda new: {"covered": new[0].clear()}, _consolidated, ("covered",),
+    )  # fmt: skip
 
 
 def bench_distinct() -> None:
-    """DISTINCT: a step of 10,000 rows over a window of 1,000,000, against the window's distinct rows anew."""
-    key = ["k", FROM, UNTIL, N]
-    covered = distinct_unsigned(WINDOWED.select(key), {"covered": WINDOWED.select(key).clear()}).output
-    new = NEW.select(key)
-    compare(
-        "distinct", lambda: distinct_unsigned(new, {"covered": covered}), lambda: _now().select("k").unique()
-    )
+    """DISTINCT: a step of 10,000 rows, against the window's distinct rows anew."""
+    _both_windows(
+        "distinct", _alone(_delta), lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY]],
+        lambda kept: kept[0].select("k").unique(),
+    )  # fmt: skip
+
+
+def bench_not_exists() -> None:
+    """NOT EXISTS: a step of 10,000 rows a side: δ of the right keys, and the left rows that meet them."""
+
+    def build() -> tuple[list[Operator], Step]:
+        delta, pairs = _delta(), _join()
+
+        def step(new: Sequence[New], slice_: Slice) -> object:
+            met = delta.step([[right] for _, right in new], slice_)
+            return pairs.step([[left, keys] for (left, _), keys in zip(new, met, strict=True)], slice_)
+
+        return [delta, pairs], step
+
+    _both_windows(
+        "not exists", build,
+        lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw").drop("w")],
+        lambda kept: kept[0].select("k", "v").join(kept[1], left_on="k", right_on="j", how="anti"),
+    )  # fmt: skip
 
 
 def bench_difference() -> None:
-    """EXCEPT ALL: a step of 10,000 rows a side over windows of 1,000,000, against the counts anew."""
-    key = ["k", FROM, UNTIL, N]
-    other, other_new = _rows(WINDOW, 0, 3).select(key), _rows(STEP, WINDOW, 4).select(key)
-    state = {"left": WINDOWED.select(key), "right": other}
+    """EXCEPT ALL: a step of 10,000 rows a side, against the counts anew."""
 
-    def anew() -> Frame:
-        counts = [
-            f.group_by("k").agg(pl.col(N).sum())
-            for f in (_now(), alive(pl.concat([other, other_new]), SLICE.b1))
-        ]
-        return (
-            counts[0]
-            .join(counts[1], on="k", how="left")
-            .filter(pl.col(N) > pl.col(f"{N}_right").fill_null(0))
-        )
+    def anew(kept: New) -> Frame:
+        left, right = (rows.group_by("k").agg(pl.col(N).sum()) for rows in kept)
+        both = left.join(right, on="k", how="left")
+        return both.filter(pl.col(N) > pl.col(f"{N}_right").fill_null(0))
 
-    compare("difference", lambda: profile((NEW.select(key), other_new), state, "difference"), anew)
+    _both_windows(
+        "except all",
+        _alone(lambda: Operator(
+            lambda new, state, slice_: count_copies((new[0], new[1]), state, "difference", slice_),
+            lambda new: empty_counts(new[0]), lambda part, rows, _: compact_counts(part, rows), ("counts",),
+        )),
+        lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY], _rows(n, at, 2, window)[KEY]],
+        anew,
+    )  # fmt: skip
+
+
+def _sweep(*aggregates: Aggregate) -> Operator:
+    plan = Sweep(("k",), aggregates)
+    return Operator(
+        lambda new, state, slice_: sweep(plan, new[0], state, slice_),
+        lambda new: empty_state(plan, new[0]),
+        lambda part, rows, bound: compact_state(plan, part, rows, bound), ("sums", "rows"),
+    )  # fmt: skip
 
 
 def bench_average() -> None:
-    """AVG per key at every arrival: a step of 10,000 rows over 1,000,000, against the averages anew, once."""
-    plan = Sweep(("k",), (Aggregate("avg", "v", "mean"),))
-    first = sweep(plan, WINDOWED, empty_state(plan, WINDOWED), Slice(-1, WINDOW - 1, first=True))
-    state = {part: compact_state(plan, part, rows, WINDOW - 1) for part, rows in first.added.items()}
-    state["queue"] = state["queue"].filter(pl.col(UNTIL) <= SLICE.b1)  # a trace reads what is due only
-    compare(
-        "average",
-        lambda: sweep(plan, NEW, state, SLICE),
-        lambda: _now().group_by("k").agg(pl.col("v").mean()),
+    """AVG per key at every arrival: a step of 10,000 rows, against the averages anew, once."""
+    _both_windows(
+        "average", _alone(lambda: _sweep(Aggregate("avg", "v", "mean"))),
+        lambda window: lambda n, at: [_rows(n, at, 1, window)],
+        lambda kept: kept[0].group_by("k").agg(pl.col("v").mean()),
+    )  # fmt: skip
+
+
+def _join() -> Operator:
+    return Operator(
+        lambda new, state, _: join((new[0], new[1]), state, ["k"], ["j"]), _two_sides, _consolidated
     )
 
 
 def bench_join() -> None:
-    """Window join on a key: a step of 10,000 rows a side over windows of 1,000,000, against the join anew."""
-    right = _rows(WINDOW, 0, 5).rename({"k": "j", "v": "w"})
-    right_new = _rows(STEP, WINDOW, 6).rename({"k": "j", "v": "w"})
-    state = {"left": WINDOWED, "right": right}
+    """Window join on a key: a step of 10,000 rows a side, against the join anew."""
+    _both_windows(
+        "join", _alone(_join),
+        lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw")],
+        lambda kept: kept[0].select("k", "v").join(kept[1].select("j", "w"), left_on="k", right_on="j"),
+    )  # fmt: skip
 
-    def anew() -> Frame:
-        there = alive(pl.concat([right, right_new]), SLICE.b1)
-        return _now().select("k", "v").join(there.select("j", "w"), left_on="k", right_on="j")
 
-    compare("join", lambda: join((NEW, right_new), state, ["k"], ["j"]), anew, runs=3, warm_ups=1)
+def _once(
+    name: str, operator: Operator, make: Make, anew: Callable[[New], object], window: int, size: int
+) -> None:
+    try:
+        _measured(name, operator.step, make, anew, window, size, runs=5)
+    finally:
+        shutil.rmtree(operator.folder)
+
+
+LARGE = 200_000
+
+
+def bench_large_sweep() -> None:
+    """COUNT, SUM, MAX per key at every arrival: a step of 200,000 rows, against the window's anew, once."""
+    value = pl.col("v")
+    calls = Aggregate("count", None, "rows"), Aggregate("sum", "v", "total"), Aggregate("max", "v", "most")
+    _once(
+        "count, sum, max; 200,000 rows a step", _sweep(*calls), lambda n, at: [_rows(n, at, 1, LARGE)],
+        lambda kept: kept[0].group_by("k").agg(pl.len(), value.sum().alias("s"), value.max().alias("m")),
+        LARGE, LARGE,
+    )  # fmt: skip
+
+
+def bench_large_join() -> None:
+    """Window join on a key: a step of 200,000 rows a side, against the join anew."""
+    _once(
+        "join; 200,000 rows a step", _join(),
+        lambda n, at: [_rows(n, at, 1, LARGE), _rows(n, at, 2, LARGE, "jw")],
+        lambda kept: kept[0].select("k", "v").join(kept[1].select("j", "w"), left_on="k", right_on="j"),
+        LARGE, LARGE,
+    )  # fmt: skip
+
+
+def bench_band_join() -> None:
+    """Join on x BETWEEN v AND v + 10: 1,000 rows a side in a window of 100,000, against the join anew.
+
+    All in one partition, as rows of a join without an equality have no place of their own.
+    """
+    values, change = 10_000_000, KEY[1:]
+    lo, hi, x, here = pl.col("lo"), pl.col("hi"), pl.col("x"), pl.lit(0, pl.Int64)
+
+    def make(count: int, at: int) -> New:
+        left, right = (_rows(count, at, seed, 100_000, keys=values) for seed in (1, 2))
+        return [
+            left.select(here.alias("p"), pl.col("k").alias("lo"), (pl.col("k") + 10).alias("hi"), *change),
+            right.select(here.alias("q"), pl.col("k").alias("x"), *change),
+        ]
+
+    def run(new: New, state: State, slice_: Slice) -> Result:
+        return band_join((new[0], new[1]), state, Band("x", "lo", "hi"))
+
+    def anew(kept: New) -> Frame:
+        return kept[0].select("lo", "hi").join_where(kept[1].select("x"), lo <= x, x <= hi)
+
+    _once("band join", Operator(run, _two_sides, _consolidated), make, anew, 100_000, 1_000)

@@ -9,15 +9,12 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from xml.etree.ElementTree import Element
 
 from everview.algebra.time import INFINITY, Chronon, format_timestamp
 from everview.errors import PlanError, counted, nearest
 from everview.explanation import drawing as D
-
-if TYPE_CHECKING:
-    from everview.database import Database
 
 MOST = 5_000  # changes in one picture
 _LINES = 40  # rows of a timeline, and series of a plot
@@ -236,11 +233,18 @@ def _when(piece: Piece) -> str:
     return f"{begin} to {'∞' if piece.until is None else format_timestamp(piece.until)}"
 
 
+class Changing(Protocol):
+    """An open store: who has the change streams of views."""
+
+    def changes(self, view: str) -> Any:
+        """The change stream of a view as tags."""
+
+
 @dataclass(frozen=True)
 class View:
     """A view of an open store, to be drawn."""
 
-    db: Database
+    db: Changing
     name: str
 
     def timeline(self) -> Timeline:

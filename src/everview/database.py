@@ -259,6 +259,8 @@ def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
     found = []
     for statement in bind_script(sql, known):
         declare(statement, known)
+        if isinstance(statement, S.Create) and isinstance(statement.entry, ViewEntry) and statement.plan:
+            require_runnable(statement.plan)
         found.append(statement)
     return found
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import everview
 from everview.errors import EverviewError, StoreError
+from everview.runtime.runs import TraceId
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +107,7 @@ def test_the_history_of_a_view_ends_where_it_was_told_to(spark: SparkSession, tm
             CREATE STREAM s (k INT, ts TIMESTAMP, TIMELINE ts);
             CREATE VIEW brief WITH (history => INTERVAL '20' SECOND) AS SELECT k FROM s [RANGE 5 SECONDS];
             CREATE VIEW ever AS SELECT k FROM s [RANGE 5 SECONDS];
+            CREATE COMPLETE VIEW ready AS SELECT k FROM s [RANGE 5 SECONDS];
         """)
         for second in range(0, 60, 3):
             db.insert("s", [{"k": second, "ts": f"2026-01-01 00:00:{second:02}"}])
@@ -113,6 +115,13 @@ def test_the_history_of_a_view_ends_where_it_was_told_to(spark: SparkSession, tm
                 db.run()
         db.run()
         assert rows(db.query("SELECT k FROM ever", as_of="2026-01-01 00:00:04")) == {(0,): 1, (3,): 1}
+        assert rows(db.query("SELECT k FROM ready", as_of="2026-01-01 00:00:04")) == {(0,): 1, (3,): 1}
+        assert rows(db.query("SELECT k FROM ready")) == {(54,): 1, (57,): 1}
+        manifest = db._pipeline.store.manifest()
+        kept = {
+            kind: sum(r.rows for r in manifest.runs(TraceId(kind, "ready"))) for kind in ("view", "complete")
+        }
+        assert kept["complete"] < kept["view"], "the present answer has no past"
         assert rows(db.query("SELECT k FROM brief", as_of="2026-01-01 00:00:45")) == {(42,): 1, (45,): 1}
         with pytest.raises(StoreError, match="history of the view 'brief' is kept from 2026-01-01T00:00:37"):
             db.query("SELECT k FROM brief", as_of="2026-01-01 00:00:04")

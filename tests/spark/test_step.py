@@ -20,8 +20,9 @@ from everview.runtime.files import Files
 from everview.runtime.runs import Run, TraceId
 from everview.spark import physical as P
 from everview.spark.catalyst import spark_schema
-from everview.spark.lower import lower
+from everview.spark.lower import STRATEGIES, lower
 from everview.sql import plan_of
+from tests.spark.test_fuse import BANDS, ONE_STAGE, R, S
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES
 
@@ -69,15 +70,15 @@ def _plain(value: object) -> object:
     return value // MICROSECOND if isinstance(value, timedelta) else normal(value)
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(("seed", "partitions"), [(1, 1), (2, 3)])
-def test_queries_on_spark(spark: SparkSession, tmp_path: Path, seed: int, partitions: int) -> None:
-    rng = random.Random(seed)
+def check(
+    spark: SparkSession, folder: Path, sqls: Sequence[str], rng: random.Random, partitions: int
+) -> None:
+    """All queries as views of one store, in three steps: every instant as the reference says."""
     catalog_ = catalog()
-    chosen = [c.sql for c in CASES if seed == 1 or rng.random() < 0.2][seed % 4 :: 6]
-    plans = {f"v{i}": plan_of(sql, catalog_) for i, sql in enumerate(chosen)}
+    plans = {f"v{i}": plan_of(sql, catalog_) for i, sql in enumerate(sqls)}
     inputs = random_inputs(rng)
-    run = StepLoop(spark, tmp_path, {v: lower(p) for v, p in plans.items()}, partitions)
+    strategy = rng.choice(STRATEGIES)
+    run = StepLoop(spark, folder, {v: lower(p, strategy) for v, p in plans.items()}, partitions)
     emitted: dict[str, list[ChangeRow]] = {v: [] for v in plans}
     b0 = BEFORE_ALL
     for b1 in (rng.randrange(4, 8), rng.randrange(9, 13), 99):
@@ -87,7 +88,75 @@ def test_queries_on_spark(spark: SparkSession, tmp_path: Path, seed: int, partit
             emitted[view] += rows
         b0 = b1
     wrong = [
-        sql for (view, plan), sql in zip(plans.items(), chosen, strict=True)
+        sql for (view, plan), sql in zip(plans.items(), sqls, strict=True)
         if to_logical(emitted[view], DOMAIN) != meaning(plan, inputs, DOMAIN)
     ]  # fmt: skip
-    assert not wrong
+    assert not wrong, strategy
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_queries_on_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """A part of all queries each time; the seed is the number of partitions, too."""
+    sqls = [c.sql for c in CASES][seed - 1 :: 7]
+    sqls += [f"SELECT s.k, r.v FROM {S} JOIN {R} ON {c}" for c in list(BANDS)[seed - 1 :: 4]]
+    check(spark, tmp_path, sqls, random.Random(seed), partitions=seed)
+
+
+@pytest.mark.spark
+def test_fused_stages_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    check(spark, tmp_path, list(ONE_STAGE.values()), random.Random(5), partitions=3)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 24))
+def test_queries_on_spark_many_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    sqls = rng.sample([*(c.sql for c in CASES), *ONE_STAGE.values()], 20)
+    check(spark, tmp_path, sqls, rng, partitions=1 + seed % 4)
+
+
+@pytest.mark.spark
+def test_one_job_with_as_many_exchanges_as_stages(spark: SparkSession, tmp_path: Path) -> None:
+    """Ten views over one join: one job, two exchanges, no file but runs."""
+    join = f"SELECT s.k AS k, s.v AS v, r.v AS w FROM {S} JOIN {R} ON s.k = r.k"
+    views = [join, f"SELECT k, COUNT(*) AS n FROM ({join}) GROUP BY k"]
+    views += [f"SELECT v, MAX(w) AS m FROM ({join}) WHERE w > {i} GROUP BY v" for i in range(8)]
+    plans = {f"v{i}": lower(plan_of(sql, catalog())) for i, sql in enumerate(views)}
+    run = StepLoop(spark, tmp_path, plans, partitions=3)
+    inputs = random_inputs(random.Random(2))
+    spark.sparkContext.setJobGroup("ten views", "")
+    run.step(inputs, Slice(BEFORE_ALL, 99, first=True))
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    tracker = spark.sparkContext.statusTracker()
+    [job] = tracker.getJobIdsForGroup("ten views")
+    assert len(tracker.getJobInfo(job).stageIds) == 3, "two exchanges"
+    named = {run.path for runs in run.traces.values() for run in runs}
+    assert {f.path for f in run.files.list_files()} == named
+
+
+@pytest.mark.spark
+def test_a_long_row_of_views(spark: SparkSession, tmp_path: Path) -> None:
+    """Each column stands twice in the next one: texts get names before they grow without end."""
+    sql = f"SELECT k, ts FROM {S}"
+    for _ in range(14):
+        sql = f"SELECT CASE WHEN k > 0 THEN k ELSE -k END AS k, ts FROM ({sql})"
+    check(spark, tmp_path, [sql, f"SELECT k, COUNT(*) AS n FROM ({sql}) GROUP BY k"], random.Random(6), 2)
+
+
+@pytest.mark.spark
+def test_a_run_that_is_named_is_on_the_disk(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks do not wait for the disk; the step does, for every file that it names and every folder above."""
+    synced: list[str] = []
+    monkeypatch.setattr("everview.runtime.runs._synced", synced.append)
+    plans = {"v": lower(plan_of(f"SELECT k, COUNT(*) AS n FROM {S} GROUP BY k", catalog()))}
+    run = StepLoop(spark, tmp_path, plans, partitions=2)
+    run.step(random_inputs(random.Random(3)), Slice(BEFORE_ALL, 99, first=True))
+    named = [run.files.full_path(r.path) for runs in run.traces.values() for r in runs]
+    assert named
+    assert set(named) <= set(synced)
+    assert {str(Path(path).parent) for path in named} <= {path.rstrip("/") for path in synced}
+    assert str(tmp_path) in {path.rstrip("/") for path in synced}

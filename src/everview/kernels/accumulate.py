@@ -158,10 +158,10 @@ def _deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Se
     totals, squares = (
         [exact.to_integer(row) for row in _rows(_limbs(sums, f"+{p}{i}:"), len(count))] for p in "sq"
     )
-    scale = 10.0 ** (argument.scale or 0) if isinstance(argument, pl.Decimal) else 1.0
+    decimals = argument.scale or 0 if isinstance(argument, pl.Decimal) else 0
     odd = ~np.isfinite(_special(np.zeros(len(count)), sums, i))
     out = [
-        None if c < 2 else float("nan") if o else exact.deviation(c, t, q) / scale
+        None if c < 2 else float("nan") if o else exact.deviation(c, t, q, decimals)
         for c, o, t, q in zip(count.tolist(), odd, totals, squares, strict=True)
     ]
     return pl.Series(out, dtype=pl.Float64)

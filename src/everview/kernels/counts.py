@@ -35,6 +35,7 @@ def count_copies(new: tuple[Frame, Frame], state: State, function: str, slice_: 
     sides = [
         Events.of(rows, keys, {name: rows[N].to_numpy()}, slice_)
         for rows, name in zip(new, (_LEFT, _RIGHT), strict=True)
+        if name == _LEFT or not rows.is_empty()
     ]
     queue = pl.concat([later for _, later in sides], how="diagonal")
     due = Events.due(state["queue"], keys, slice_)

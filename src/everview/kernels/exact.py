@@ -269,10 +269,10 @@ def to_integer(limbs: Mapping[int, int]) -> tuple[int, int]:
     return sum(limb << (BITS * (j - lowest)) for j, limb in limbs.items()), BITS * lowest
 
 
-def deviation(count: int, total: tuple[int, int], squares: tuple[int, int]) -> float:
+def deviation(count: int, total: tuple[int, int], squares: tuple[int, int], decimals: int = 0) -> float:
     """The standard deviation of a sample from its exact sums: the variance rounded, then its root."""
     s1, s2 = (Fraction(whole) * Fraction(2) ** power for whole, power in (total, squares))
-    variance = (s2 - s1 * s1 / count) / (count - 1)
+    variance = (s2 - s1 * s1 / count) / ((count - 1) * 100**decimals)
     try:
         return math.sqrt(float(variance))
     except OverflowError:

@@ -2,7 +2,7 @@
 
 Four reasons. Many runs of one size (size tiers; so their number grows with the logarithm of the rows);
 many small ones; too many rows that have ended, in runs that have not ended whole; too many rows that
-may cancel. What is kept is at most `slack` times what matters, and `small` rows.
+may cancel. What is kept is at most `slack` times what matters, or `small` rows more than that.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Policy:
     """How a trace is laid out: its expiry buckets, if any, and when its runs are merged.
 
     `small` is the number of rows below which a file is not worth its while: smaller runs are one tier, and
-    are not split over buckets. `fan` runs of a tier are merged. `cancelling` says that merging may make
-    rows fewer because some cancel or add up (signed inputs, sums, MIN and MAX), not only because they end.
+    are not split over buckets. `fan` runs of a tier are merged, unless they have `large` numbers of rows:
+    that would take long, and save little. `cancelling` says that merging may make rows fewer because some
+    cancel or add up (signed inputs, sums, MIN and MAX), not only because they end.
     """
 
     buckets: ExpiryBuckets | None = None
@@ -37,6 +38,7 @@ class Policy:
     fan: int = 4
     slack: float = 1.5
     cancelling: bool = True
+    large: int = 500_000
 
     def __post_init__(self) -> None:
         if self.fan < 2 or self.slack <= 1 or self.small < 0:
@@ -105,17 +107,19 @@ def _worth_merging(runs: list[Run], policy: Policy, bound: int) -> list[Run]:
     """Runs of one bucket: all, if too much may cancel; else those of full tiers.
 
     Beside a largest run of B rows, others of r rows can cancel r of it: B + r are kept where B - r
-    matter. That is more than `slack` times as much when r > B · (slack - 1) / (slack + 1).
+    matter. That is more than `slack` times as much when r > B · (slack - 1) / (slack + 1). But no more can
+    cancel than there are negative rows, each with another.
     """
     sizes = {run: run.alive(bound) for run in runs}
     largest = max(sizes.values())
-    others = sum(sizes.values()) - largest
+    others = min(sum(sizes.values()) - largest, 2 * sum(run.cancelling for run in runs))
     share = (policy.slack - 1) / (policy.slack + 1)
     if policy.cancelling and len(runs) > 1 and others > max(policy.small, largest * share):
         return list(runs)
     tiers: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
-        tiers[policy.tier(sizes[run])].append(run)
+        if sizes[run] < policy.large:
+            tiers[policy.tier(sizes[run])].append(run)
     merged: list[Run] = []
     for tier in sorted(tiers):
         # What was merged below may fill this tier.
@@ -130,7 +134,7 @@ def _mostly_ended(runs: Sequence[Run], merged: Sequence[Run], policy: Policy, bo
     alive = sum(run.alive(bound) for run in runs)
     already = {run.path for run in merged}
     ended = {run: run.rows - run.alive(bound) for run in runs if run.path not in already}
-    excess = sum(ended.values()) - (policy.slack - 1) * alive - policy.small
+    excess = sum(ended.values()) - max((policy.slack - 1) * alive, policy.small)
     found = []
     for run in sorted(ended, key=lambda run: (-ended[run] / run.rows, run.path)):
         if excess <= 0 or not ended[run]:

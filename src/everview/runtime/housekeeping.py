@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog, StreamEntry, ViewEntry
-from everview.kernels.frame import BEFORE_ALL, consolidate
+from everview.kernels.frame import BEFORE_ALL, Frame, consolidate
 from everview.runtime.compaction import Policy, merges
 from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
@@ -23,6 +23,7 @@ from everview.runtime.task import LINES, read_lines, run_line
 from everview.runtime.trace import Trace
 
 _POLICY = Policy(cancelling=False)
+_ANSWERS = Policy(cancelling=True)
 
 Groups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
 
@@ -53,9 +54,29 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
             changed[trace] = ()
         elif trace.kind == "inbox" and trace.owner in sources:
             changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
+        elif trace.kind == "complete":
+            changed[trace] = tuple(
+                r for r in runs if r.greatest_until > min(manifest.bound, manifest.present)
+            )
         elif trace in ended:
             changed[trace] = tuple(r for r in runs if r.greatest_until > ended[trace])
     return manifest.with_traces(changed)
+
+
+def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
+    """With the new changes of COMPLETE views added to their present answers.
+
+    The answer of such a view at the present is a trace of its own: the same runs at first, but merging makes
+    them one table without a past, however long the history of the view grows.
+    """
+    changed = {}
+    for entry in catalog:
+        if isinstance(entry, ViewEntry) and entry.complete:
+            view, answer = TraceId("view", entry.name), TraceId("complete", entry.name)
+            known = {run.path for run in before.runs(view)}
+            new = [run for run in after.runs(view) if run.path not in known]
+            changed[answer] = (*after.runs(answer), *new)
+    return after.with_traces(changed)
 
 
 def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
@@ -65,13 +86,16 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     that a slice reads only its own.
     """
     ended = horizons(manifest, catalog)
+    seen = min(manifest.bound, manifest.present)
     groups: Groups = []
     for trace, runs in manifest.traces.items():
         if trace.kind == "state":
             continue
-        passed = [r for r in runs if trace.kind == "view" or r.greatest_from <= manifest.bound]
-        horizon = ended.get(trace, BEFORE_ALL)
-        groups += [(trace, tuple(g), horizon) for g in merges(passed, _POLICY, horizon)]
+        horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
+        waiting = trace.kind in ("inbox", "late", "rejected")
+        passed = [r for r in runs if not waiting or r.greatest_from <= manifest.bound]
+        policy = _ANSWERS if trace.kind == "complete" else _POLICY
+        groups += [(trace, tuple(g), horizon) for g in merges(passed, policy, horizon)]
     if not groups:
         return manifest
     parts = min(len(groups), session.sparkContext.defaultParallelism)
@@ -104,7 +128,13 @@ class MergeTask:
             for number in batch.column(0).to_pylist():
                 trace, runs, horizon = self.groups[number]
                 rows = Trace(trace, runs, self.files).read(until_after=horizon)
-                # The changes of a view may cancel; rows of streams and tables are those that came.
-                small = consolidate(rows) if trace.kind == "view" and not rows.is_empty() else rows
+                small = rows if rows.is_empty() else _small(trace, rows, horizon)
                 if not small.is_empty():
                     yield run_line(trace, small, self.files, self.step)
+
+
+def _small(trace: TraceId, rows: Frame, horizon: int) -> Frame:
+    """The changes of a view may cancel; rows of streams and tables are those that came."""
+    if trace.kind == "complete":
+        return consolidate(rows, horizon)
+    return consolidate(rows) if trace.kind == "view" else rows

@@ -29,7 +29,7 @@ from everview.kernels.frame import BEFORE_ALL, LEAST, Slice
 from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.evaluate import evaluate, operator_name, scans_of
 from everview.runtime.failures import failure
-from everview.runtime.housekeeping import forget, merge
+from everview.runtime.housekeeping import completed, forget, merge
 from everview.runtime.inserts import split_late, table_rows
 from everview.runtime.intake import Batch
 from everview.runtime.kept import Kept
@@ -194,7 +194,8 @@ class Pipeline:
         if isinstance(target, TableEntry) and target.key:
             trace = TraceId("inbox", target.name)
             new = traces.get(trace, ())[len(before.runs(trace)) :]
-            require_key(self._kept(before, Catalog()), target, new, self._begin(before, at))
+            kept = self._kept(before, Catalog({target.name.casefold(): target}))
+            require_key(kept, target, new, self._begin(before, at))
         known = took_in(before, {target.name: arrived}, self.now())
         self.store.write_manifest(replace(known.with_traces(traces), step=step))
 
@@ -213,7 +214,7 @@ class Pipeline:
         with self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._begin(before, at)
-            kept = self._kept(before, Catalog())
+            kept = self._kept(before, Catalog({entry.name.casefold(): entry}))
             rows = rows_to_change(kept, entry, where, begin).localCheckpoint()
             changed = taken_back(rows, entry, begin)
             if assignments is not None:
@@ -268,7 +269,7 @@ class Pipeline:
             running = _operators(p for v, p in plans.items() if v != name)
             new = {t: r for t, r in done.traces.items() if t.kind == "view" or t.owner not in running}
             after = replace(before.with_traces(new), step=step, since=since)
-            self.store.write_manifest(after)
+            self.store.write_manifest(completed(before, after, work.catalog))
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -439,7 +440,8 @@ class Pipeline:
             )  # fmt: skip
             moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
         marks = (*before.marks[-_MARKS:], (step, moved.bound))
-        after = forget(replace(moved, step=step, marks=marks), work.catalog, _operators(plans.values()))
+        moved = completed(before, replace(moved, step=step, marks=marks), work.catalog)
+        after = forget(moved, work.catalog, _operators(plans.values()))
         return merge(session, self.store.files, after, work.catalog), changes
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everview.kernels.frame import Frame, Slice, consolidate, stacked
+from everview.runtime.compaction import Policy
 from everview.runtime.files import Files
 from everview.runtime.light import empty_frame, run_light, shaped
 from everview.runtime.runs import Run, TraceId
@@ -157,7 +158,10 @@ class _Kernel:
     def _trace(self, part: str) -> Trace:
         operator = self.program.operators[self.place]
         id_ = TraceId("state", operator, part_name(part, self.route), self.partition)
-        return Trace(id_, self.runs.get(part, ()), self.program.files, policy(self.node, part))
+        return Trace(id_, self.runs.get(part, ()), self.program.files, self._policy(part))
+
+    def _policy(self, part: str) -> Policy:
+        return policy(self.node, part, self.partition)
 
     def _keep(self, part: str, added: Frame | None, bound: int, done: Done) -> None:
         """Appends what was added, drops what has ended, merges what is worth it."""

@@ -54,7 +54,7 @@ class Asked:
         for name in streams_in(query.plan, self.views):
             self._require_kept(name)
         plan, _ = cut(self._physical(query.plan), self._plans_of(views_in(query.plan, self.views)))
-        rows = self._rows(plan, t, _needs_history(query.plan, self.views))
+        rows = self._rows(plan, t, _needs_history(query.plan, self.views), query.as_of is None)
         answer = snapshot(rows, len(plan.types), t).toDF(*query.plan.schema.names)
         return _part(answer, query)
 
@@ -101,8 +101,8 @@ class Asked:
                 next_step=f"make a view over it and ask the view: CREATE VIEW … AS SELECT … FROM {name} […]",
             )
 
-    def _rows(self, plan: P.Physical, t: Chronon, history: bool) -> DataFrame:
-        """The change rows of a plan, as far as they tell what holds at t."""
+    def _rows(self, plan: P.Physical, t: Chronon, history: bool, now: bool) -> DataFrame:
+        """The change rows of a plan, as far as they tell what holds at t, which may be the present."""
         kept = self.kept
         scans = {}
         for scan in scans_of([plan]):
@@ -110,7 +110,7 @@ class Asked:
             if kept.trace(scan).kind in ("late", "rejected"):
                 scans[scan] = _always(kept.read(kept.runs(scan), scan.of))
             else:
-                scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t)
+                scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):
             return Step(kept.session, scans, 1, True, _no_task).frames([plan])[0]
         size = sum(r.rows for scan in scans for r in kept.runs(scan))

@@ -18,12 +18,15 @@ import numpy as np
 import polars as pl
 
 from everview.errors import StoreError
-from everview.kernels.frame import FROM, INFINITY, LEAST, UNTIL, Frame
+from everview.kernels.frame import FROM, INFINITY, LEAST, UNTIL, Frame, N
 from everview.runtime.files import Files
 from everview.runtime.names import safe_name
 
 # The folder of each kind of trace.
-FOLDERS = {"state": "runs", "view": "views", "inbox": "inbox", "late": "late", "rejected": "rejected"}
+FOLDERS = {
+    "state": "runs", "view": "views", "complete": "complete", "inbox": "inbox", "late": "late",
+    "rejected": "rejected",
+}  # fmt: skip
 
 _NUMBERS = re.compile(r"p\d+-(\d+)-(\d+)\.arrow")
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
@@ -67,6 +70,7 @@ class Run:
 
     Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
     the order of their ends, into equal parts: so one can tell how many have ended without reading any.
+    `negative` is how many rows take others back; None for rows that are no changes, but are added up.
     """
 
     path: str
@@ -77,6 +81,7 @@ class Run:
     greatest_from: int
     bytes: int
     ends: tuple[int, ...] = ()
+    negative: int | None = None
 
     @classmethod
     def of(cls, path: str, frame: Frame, size: int) -> Run:
@@ -87,7 +92,14 @@ class Run:
         if least < greatest and len(until) >= _PARTS:
             places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
             ends = tuple(np.partition(until, places)[places].tolist())
-        return cls(path, frame.height, least, greatest, int(since.min()), int(since.max()), size, ends)
+        negative = int((frame[N] < 0).sum()) if N in frame.columns else None
+        begins = int(since.min()), int(since.max())
+        return cls(path, frame.height, least, greatest, *begins, size, ends, negative)
+
+    @property
+    def cancelling(self) -> int:
+        """How many rows may cancel others, or add up with them."""
+        return self.rows if self.negative is None else self.negative
 
     def alive(self, bound: int) -> int:
         """At least so many rows have an end after the bound, and at most an eighth of all more.
@@ -114,7 +126,8 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; bounds of time are exact integers."""
-        out = {k: v for k, v in vars(self).items() if k != "ends"}
+        out = {k: v for k, v in vars(self).items() if k not in ("ends", "negative")}
+        out |= {} if self.negative is None else {"negative": self.negative}
         return out | ({"ends": list(self.ends)} if self.ends else {})
 
     @classmethod

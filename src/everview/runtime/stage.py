@@ -11,6 +11,7 @@ from functools import singledispatch
 
 import polars as pl
 
+from everview.kernels.band import Band, band_join
 from everview.kernels.frame import CHANGE, FROM, Frame, Result, Slice, State, consolidate
 from everview.kernels.join import join
 from everview.kernels.negative import negative_tuples
@@ -27,6 +28,8 @@ from everview.temporal.expiry import ExpiryBuckets
 
 # State whose rows wait for their instant: only those that are due are read.
 QUEUES = ("queue", "coming")
+SMALL = 10_000  # rows, below which a run is not worth its while
+_FAN = 4
 _BUCKETS = 10  # as many as in paper 2's experiments (section 6.1)
 
 
@@ -64,24 +67,28 @@ def is_due(node: P.Physical, runs: Mapping[str, Sequence[Run]], slice_: Slice) -
 
 def needed(node: P.Physical, new: Sequence[Frame]) -> set[str] | None:
     """The parts of the state that a kernel reads; None: all. A join only meets new rows with old ones."""
-    if isinstance(node, P.JoinKernel):
+    if isinstance(node, (P.JoinKernel, P.BandKernel)):
         return {part for part, other in (("left", new[1]), ("right", new[0])) if not other.is_empty()}
     return None
 
 
-def policy(node: P.Physical, part: str) -> Policy:
-    """How a part of a kernel's state is laid out: by how the rows end that it keeps."""
+def policy(node: P.Physical, part: str, partition: int = 0) -> Policy:
+    """How a part of a kernel's state is laid out: by how the rows end that it keeps.
+
+    Not all partitions merge at the same number of runs: else they would do so in the same steps.
+    """
+    fan = _FAN + partition % _FAN
     numbers = {"left": 0, "right": 1, "covered": 0, **dict.fromkeys(QUEUES, 0)}
     if not isinstance(node, P.SweepKernel):
         numbers["rows"] = 0  # those that a sweep keeps for MIN and MAX make one another needless
     if part not in numbers or not node.endings:
-        return Policy()
+        return Policy(small=SMALL, fan=fan)
     ending = node.endings[numbers[part]]
     buckets = None
     if ending.within is not None:
         buckets = ExpiryBuckets(ending.within, min(_BUCKETS, ending.within))
     # Begins and ends of one instant add up, but few of them do.
-    return Policy(buckets, cancelling=ending.may_cancel and part not in QUEUES)
+    return Policy(buckets, SMALL, fan, cancelling=ending.may_cancel and part not in QUEUES)
 
 
 def _names(positions: Sequence[int], prefix: str = "c") -> list[str]:
@@ -110,6 +117,19 @@ def _(node: P.JoinKernel, new: Sequence[Frame], state: State, slice_: Slice) -> 
 
 @empty_state.register
 def _(node: P.JoinKernel, new: Sequence[Frame]) -> dict[str, Frame]:
+    return {"left": new[0].clear(), "right": _on_the_right(new[1]).clear()}
+
+
+@run_kernel.register
+def _(node: P.BandKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
+    lower, upper = (None if i is None else P.column(i) for i in (node.lower, node.upper))
+    band = Band(f"r{node.column}", lower, upper, node.lower_strict, node.upper_strict)
+    result = band_join((new[0], _on_the_right(new[1])), state, band)
+    return Result(_in_order(result.output), result.added)
+
+
+@empty_state.register
+def _(node: P.BandKernel, new: Sequence[Frame]) -> dict[str, Frame]:
     return {"left": new[0].clear(), "right": _on_the_right(new[1]).clear()}
 
 

@@ -94,8 +94,9 @@ def _(node: P.Compute) -> tuple[Carried, ...]:
 
 
 @carried.register(P.JoinKernel)
+@carried.register(P.BandKernel)
 @carried.register(P.VersionKernel)
-def _(node: P.JoinKernel | P.VersionKernel) -> tuple[Carried, ...]:
+def _(node: P.JoinKernel | P.BandKernel | P.VersionKernel) -> tuple[Carried, ...]:
     left, right = len(node.left.types), len(node.right.types)
     return (*range(left), *[None] * right), (*[None] * left, *range(right))
 
@@ -141,9 +142,10 @@ def _(node: P.LatestKernel) -> tuple[tuple[int, ...], ...]:
     return tuple((i,) for i in node.key)
 
 
-@keys.register
-def _(node: P.PointsKernel) -> tuple[tuple[int, ...], ...]:
-    return tuple((i,) for i in range(len(node.types)))
+@keys.register(P.BandKernel)
+@keys.register(P.PointsKernel)
+def _(node: P.BandKernel | P.PointsKernel) -> tuple[tuple[int, ...], ...]:
+    return tuple((i,) for i in range(len(node.inputs[0].types)))
 
 
 def goes_everywhere(node: P.Physical, number: int) -> bool:
@@ -151,4 +153,4 @@ def goes_everywhere(node: P.Physical, number: int) -> bool:
     match node:
         case P.JoinKernel() | P.VersionKernel():
             return number == 1 and not node.left_keys
-    return number == 1 and isinstance(node, P.PointsKernel)
+    return number == 1 and isinstance(node, (P.BandKernel, P.PointsKernel))

@@ -25,6 +25,7 @@ from everview.algebra.expressions import (
 from everview.algebra.time import INFINITY
 from everview.algebra.types import VOID, DataType, wider
 from everview.spark import physical as P
+from everview.spark.bands import Band, find_band
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,17 @@ class Key:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on pairs, in parts: the equalities, what concerns one side only, the rest."""
+    """A condition on pairs, in parts: the equalities, what concerns one side only, the rest.
 
+    Where there is no equality, a band may be taken from the rest.
+    """
+
+    size: int
     keys: tuple[Key, ...]
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
     rest: tuple[Expression, ...]
+    band: Band | None = None
 
     @classmethod
     def of(cls, condition: Expression, size: int) -> Condition:
@@ -87,7 +93,29 @@ class Condition:
             else:
                 keys.append(key)
         right = tuple(_shifted(e, -size) for e in parts["right"])
-        return cls(tuple(keys), tuple(parts["left"]), right, (*parts["both"], *parts["none"]))
+        return cls(size, tuple(keys), tuple(parts["left"]), right, (*parts["both"], *parts["none"]))
+
+    def with_band(self) -> Condition:
+        """The same, with a band if there is no equality but one of the rest is a bound."""
+        sided = [
+            (part, _side(part.left, self.size), _side(part.right, self.size))
+            for part in self.rest
+            if isinstance(part, Comparison)
+        ]
+        band = None if self.keys else find_band(sided)
+        if band is None:
+            return self
+        return replace(self, band=band, rest=tuple(p for p in self.rest if p not in band.parts))
+
+    @property
+    def computed(self) -> tuple[list[Expression], list[Expression]]:
+        """What the kernel needs as columns of each side: keys, or the value of a band and its bounds."""
+        if self.band is None:
+            return [k.left for k in self.keys], [k.right for k in self.keys]
+        value = [as_type(self.band.value, self.band.type)]
+        bounds = [as_type(e, self.band.type) for e in self.band.bounds]
+        left, right = (value, bounds) if self.band.value_on_left else (bounds, value)
+        return left, [_shifted(e, -self.size) for e in right]
 
 
 def _key(part: Expression, size: int) -> Key | None:
@@ -122,14 +150,15 @@ def _shifted(expression: Expression, by: int) -> Expression:
 def join(left: Side, right: Side, condition: Expression, timestamp: int | None = None) -> P.Physical:
     """The pairs for which the condition holds; with a timestamp, those with the table's version at it."""
     parts = Condition.of(condition, len(left.plan.types))
+    parts = parts.with_band() if timestamp is None else parts
     here, there = _prepared(left, right, parts)
-    return _shown(_pairs(here, there, parts.keys, timestamp), here, (left, right), parts)
+    return _shown(_pairs(here, there, parts, timestamp), here, (left, right), parts)
 
 
 def _prepared(left: Side, right: Side, parts: Condition) -> tuple[_Keyed, _Keyed]:
-    """Both sides with what concerns each alone asked, and their keys as columns."""
-    here = _keyed(_where(left, parts.left), [k.left for k in parts.keys])
-    return here, _keyed(_where(right, parts.right), [k.right for k in parts.keys])
+    """Both sides with what concerns each alone asked, and what the kernel needs as columns."""
+    here, there = parts.computed
+    return _keyed(_where(left, parts.left), here), _keyed(_where(right, parts.right), there)
 
 
 def _shown(pairs: P.Physical, here: _Keyed, sides: tuple[Side, Side], parts: Condition) -> P.Physical:
@@ -166,17 +195,39 @@ def _keyed(side: Side, keys: Sequence[Expression]) -> _Keyed:
     return _Keyed(replace(side, plan=wide), tuple(positions))
 
 
-def _pairs(here: _Keyed, there: _Keyed, keys: Sequence[Key], timestamp: int | None = None) -> P.Physical:
+def _pairs(here: _Keyed, there: _Keyed, parts: Condition, timestamp: int | None = None) -> P.Physical:
     """The kernel. If NULLs are to meet for some keys, they meet for all; for the others they go before."""
-    safe = any(k.nulls_equal for k in keys)
+    if parts.band is not None:
+        return _in_band(here, there, parts.band)
+    safe = any(k.nulls_equal for k in parts.keys)
     if safe:
-        strict = [i for i, k in enumerate(keys) if not k.nulls_equal]
+        strict = [i for i, k in enumerate(parts.keys) if not k.nulls_equal]
         here, there = _present(here, strict), _present(there, strict)
     endings = (here.side.ending, there.side.ending)
     left, right = here.side.plan, there.side.plan
     if timestamp is None:
         return P.JoinKernel(left, right, here.keys, there.keys, safe, endings=endings)
     return P.VersionKernel(left, right, timestamp, here.keys, there.keys, endings=endings)
+
+
+def _in_band(here: _Keyed, there: _Keyed, band: Band) -> P.Physical:
+    """The kernel for a band: it has the value on its right side, whichever that is in the query."""
+    if band.value_on_left:
+        pairs = _in_band(there, here, replace(band, value_on_left=False))
+        gap = len(there.side.plan.types)
+        return P.Compute(pairs, (*pairs.columns[gap:], *pairs.columns[:gap]))
+    places = iter(here.keys)
+    lower, upper = (None if bound is None else next(places) for bound in (band.lower, band.upper))
+    return P.BandKernel(
+        here.side.plan,
+        there.side.plan,
+        there.keys[0],
+        lower,
+        upper,
+        band.lower is not None and band.lower.strict,
+        band.upper is not None and band.upper.strict,
+        endings=(here.side.ending, there.side.ending),
+    )
 
 
 def _present(keyed: _Keyed, which: Sequence[int]) -> _Keyed:
@@ -199,11 +250,12 @@ def partnered(left: Side, right: Side, condition: Expression) -> tuple[P.Physica
         there = _where(right, parts.right)
         once = replace(there, plan=P.Compute(there.plan, tuple(k.right for k in parts.keys))).once()
         asked = replace(here, side=_where(here.side, parts.left))
-        pairs = _pairs(asked, _Keyed(once, tuple(range(len(parts.keys)))), parts.keys)
+        pairs = _pairs(asked, _Keyed(once, tuple(range(len(parts.keys)))), parts)
         return first_columns(here.side.plan, size), first_columns(pairs, size)
+    parts = parts.with_band()
     here, there_keyed = _prepared(left, right, parts)
     here = replace(here, side=here.side.once())
-    pairs = _shown(_pairs(here, there_keyed, parts.keys), here, (left, right), parts)
+    pairs = _shown(_pairs(here, there_keyed, parts), here, (left, right), parts)
     lasts, signed = _shorter(left.lasts, right.lasts), left.signed or right.signed
     met = Side(first_columns(pairs, size), lasts, in_order=False, signed=signed)
     return left.plan, occurring(left, met.once())

@@ -207,6 +207,22 @@ class JoinKernel(Physical):
 
 
 @dataclass(frozen=True, eq=False)
+class BandKernel(Physical):
+    """Pairs in which a column of the right side lies between two columns of the left side, or beyond one."""
+
+    left: Physical
+    right: Physical
+    column: int
+    lower: int | None
+    upper: int | None
+    lower_strict: bool = False
+    upper_strict: bool = False
+
+    def __post_init__(self) -> None:
+        self._typed(self.left.types + self.right.types)
+
+
+@dataclass(frozen=True, eq=False)
 class VersionKernel(Physical):
     """A stream's rows with the version of a table at their own time."""
 
@@ -328,6 +344,6 @@ class NegativeKernel(Physical):
 
 
 KERNELS = (
-    JoinKernel, VersionKernel, DistinctKernel, CountsKernel, SweepKernel, RowsKernel, LatestKernel,
-    InsertionsKernel, RelationKernel, PointsKernel, NegativeKernel,
+    JoinKernel, BandKernel, VersionKernel, DistinctKernel, CountsKernel, SweepKernel, RowsKernel,
+    LatestKernel, InsertionsKernel, RelationKernel, PointsKernel, NegativeKernel,
 )  # fmt: skip

@@ -49,10 +49,14 @@ def run(
     """Run a script: make its streams and views, take in all that is there, and say what was done. The store
     is made if there is none. Run it again to take in what is new.
 
-    A SELECT in the script is answered over all that stands before it, those at its end over everything. Rows
-    younger than what is known of the streams wait for the next run; --finish lets them count.
+    A SELECT is answered over all that stands before it in the script, and
+    those at its end over everything.
 
-    Ctrl-C ends after the step under way; the store is whole, and the next run goes on from there.
+    Rows younger than what is known of the streams wait for the next run;
+    --finish says that no more will come, and they count.
+
+    Ctrl-C ends after the step under way: the store is whole, and the next
+    run goes on from there.
 
     everview run views.sql
 
@@ -69,7 +73,7 @@ def run(
     summary = Summary(path)
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
-    with wish_to_end(note) as asked, connect(path) as db, Meter(console) as meter:
+    with _output(), wish_to_end(note) as asked, connect(path) as db, Meter(console) as meter:
         summary.before = db.manifest().counts
         work = Running(db, meter, summary, asked, sys.stdout, sys.stderr)
         try:
@@ -93,7 +97,8 @@ def query(
 ) -> None:
     """Ask a store: views, tables and windows as they are at the present, or as of an instant.
 
-    A table has the first 1,000 rows; json (one object a line) and csv have all.
+    A table has the first 1,000 rows; json (one object a line) and csv
+    have all.
 
     everview query "SELECT * FROM parked ORDER BY vid"
 
@@ -123,7 +128,8 @@ def changes(
     """Show the changes of a view. As tags: + a row comes, - it goes, u it replaces the old one, and when. As
     intervals: from when until when a row held, and how often, once it has ended.
 
-    With --follow another process may run the store. At its end the last step is told, to go on after it.
+    With --follow the store is watched while another process runs it. At
+    the end the last step is told, to go on after it.
 
     everview changes parked
 
@@ -139,12 +145,13 @@ def changes(
             f"changes are not shown as '{encoding}'", meant=nearest(encoding, ENDS), choices=ENDS
         )
     names_in(path).get(view)
-    with _output(), wish_to_end() as asked, connect(path) as db:
+    with _output(), connect(path) as db:
         if not follow:
             write_answer(db.changes(view, encoding, since), format, sys.stdout, sys.stderr, ENDS[encoding])
             return
-        sheet = Sheet(format, sys.stdout, ENDS[encoding])
-        step = follow_changes(db, view, encoding, sheet, since, asked.wait)
+        with wish_to_end() as asked:
+            sheet = Sheet(format, sys.stdout, ENDS[encoding])
+            step = follow_changes(db, view, encoding, sheet, since, asked.wait)
         print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
 
 

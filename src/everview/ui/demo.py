@@ -41,13 +41,14 @@ class Shown:
 
 @dataclass(frozen=True)
 class Demo:
-    """One worked example; `inputs` names the file of each stream, `asks` ad hoc queries for the end."""
+    """One worked example; `inputs` names the file of each stream, `sql` is an ad hoc query for the end."""
 
     title: str
     inputs: Mapping[str, str]
     shown: tuple[Shown, ...]
     why: str
-    asks: tuple[str, ...] = ()
+    question: str = ""
+    sql: str = ""
 
 
 DEMOS = {
@@ -80,7 +81,8 @@ DEMOS = {
         ),
         "A view is a relation that varies with time, and its changes are a stream again. So a query can\n"
         "read a view as it reads a stream, and all of them agree at every instant.",
-        ("SELECT * FROM with_owner WHERE vowner = 'JOE DOE'",),
+        "P3: is Joe Doe's car in the lot right now?",
+        "SELECT * FROM with_owner WHERE vowner = 'JOE DOE'",
     ),
     "rooms": Demo(
         "which rooms are hot (Ghanem et al., 3.2 and examples 1 to 8: the queries T1 to T5)",
@@ -147,7 +149,7 @@ def show_demo(
                 replay(db, script, demo.inputs, folder, [s.view for s in demo.shown], speed, console.file)
         _heading(console, "Why:")
         _print(console, demo.why)
-        _print(console, f"\n({time.perf_counter() - started:.0f} s, most of it Spark's start)")
+        _print(console, f"\n({time.perf_counter() - started:.0f} s)")
 
 
 def _introduce(name: str, demo: Demo, script: str, folder: Path, console: Console) -> None:
@@ -179,9 +181,9 @@ def _run(db: Database, demo: Demo, script: str, console: Console) -> None:
         frame = db.changes(shown.view, shown.encoding).where(shown.where)
         Sheet("table", console.file, ENDS[shown.encoding]).write(frame)
         _print(console, "")
-    for sql in demo.asks:
-        _print(console, sql, "italic")
-        Sheet("table", console.file).write(db.query(sql))
+    if demo.sql:
+        _print(console, f"{demo.question} {demo.sql}", "italic")
+        Sheet("table", console.file).write(db.query(demo.sql))
         _print(console, "")
 
 

@@ -18,7 +18,6 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from everview.algebra.text import name_sql
-from everview.catalog import StreamEntry, TableEntry
 from everview.ui.shell import COMMANDS, is_whole
 
 if TYPE_CHECKING:
@@ -46,13 +45,14 @@ class Names(Completer):
         begun = "" if found is None else found[0]
         known = COMMANDS if begun.startswith("\\") else self._words()
         for word in dict.fromkeys(known) if begun else ():
-            if word.casefold().startswith(begun.casefold()):
+            if word.lstrip("`").casefold().startswith(begun.casefold()):
                 yield Completion(word, start_position=-len(begun))
 
     def _words(self) -> list[str]:
         entries = list(self._db.catalog)
-        columns = {c for e in entries if isinstance(e, StreamEntry | TableEntry) for c in e.columns.names}
-        return [*(name_sql(e.name) for e in entries), *map(name_sql, sorted(columns)), *_KEYWORDS.split()]
+        columns = {field.name for entry in entries for field in getattr(entry, "columns", ())}
+        names = [*(entry.name for entry in entries), *sorted(columns)]
+        return [*map(name_sql, names), *_KEYWORDS.split()]
 
 
 def history_file() -> Path:

@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
 from everview.ui.output import ENDS, Sheet
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def replay(
         for stream in inputs:
             rows = [event.row for event in due if event.stream == stream]
             if rows:
-                db.insert(stream, rows)
+                db.insert(stream, pa.Table.from_pylist(rows))  # as a table: its texts are converted
         _step(db, views, False, out)
     _step(db, views, True, out)
 

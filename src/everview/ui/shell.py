@@ -34,9 +34,10 @@ SELECT … ;           any statement, on as many lines as it needs, up to the ;
 
 COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\?", "\\q")
 
-# Text in quotes and comments: a semicolon in them ends nothing.
+# Text in quotes and comments, which may not have ended yet: a semicolon in them ends nothing.
 _QUIET = re.compile(
-    r"""--[^\n]*(?:\n|$) | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`""",
+    r"""--[^\n]* | /\*.*?(?:\*/|\Z)
+      | '(?:[^'\\]|\\.|'')*(?:'|\Z) | "(?:[^"\\]|\\.|"")*(?:"|\Z) | `(?:[^`]|``)*(?:`|\Z)""",
     re.S | re.X,
 )
 

@@ -1,0 +1,83 @@
+"""Which part of a join's condition is a band: an expression of one side between two of the other.
+
+`a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR` bounds a.ts twice, `l.x < r.y` has one bound.
+The kernel searches for what lies in a band; what else a condition says is asked of the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.algebra.expressions import Comparison, Expression
+from everview.algebra.types import STRING, DataType, wider
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound of one side on an expression of the other: a conjunct of the condition."""
+
+    value: Expression
+    by: Expression
+    upper: bool
+    strict: bool
+    part: Expression
+
+
+@dataclass(frozen=True)
+class Band:
+    """lower <= value <= upper, all as values of one type; the value may be on either side."""
+
+    value: Expression
+    lower: Bound | None
+    upper: Bound | None
+    value_on_left: bool
+    type: DataType
+
+    @property
+    def parts(self) -> list[Expression]:
+        """The conjuncts that it covers."""
+        return [bound.part for bound in (self.lower, self.upper) if bound is not None]
+
+    @property
+    def bounds(self) -> list[Expression]:
+        return [bound.by for bound in (self.lower, self.upper) if bound is not None]
+
+
+def find_band(parts: Sequence[tuple[Comparison, str, str]]) -> Band | None:
+    """The best band that some comparisons make, one with two bounds before one with one.
+
+    Each comes with the sides that its operands are of: "left", "right", or something else.
+    """
+    found: list[Band] = []
+    for value_on_left in (False, True):
+        bounds = [b for part in parts if (b := _bound(part, value_on_left)) is not None]
+        for value in dict.fromkeys(b.value for b in bounds):
+            found += _bands([b for b in bounds if b.value == value], value_on_left)
+    return max(found, key=lambda band: len(band.parts), default=None)
+
+
+def _bound(part: tuple[Comparison, str, str], value_on_left: bool) -> Bound | None:
+    condition, *sides = part
+    if condition.operator not in _TURNED or sorted(sides) != ["left", "right"]:
+        return None
+    operator, value, by = condition.operator, condition.left, condition.right
+    if (sides[0] == "left") != value_on_left:
+        operator, value, by = _TURNED[operator], by, value
+    return Bound(value, by, operator in ("<", "<="), operator in ("<", ">"), condition)
+
+
+def _bands(bounds: Sequence[Bound], value_on_left: bool) -> list[Band]:
+    """The bands of one value: with each bound alone, and with two that compare as the same type."""
+    uppers: list[Bound | None] = [None, *(b for b in bounds if b.upper)]
+    lowers: list[Bound | None] = [None, *(b for b in bounds if not b.upper)]
+    found = []
+    for lower in lowers:
+        for upper in uppers:
+            types = {wider(b.value.type, b.by.type) for b in (lower, upper) if b is not None}
+            type_ = types.pop() if len(types) == 1 else None
+            if type_ is not None and (type_.is_numeric or type_.is_temporal or type_ == STRING):
+                found.append(Band(bounds[0].value, lower, upper, value_on_left, type_))
+    return found

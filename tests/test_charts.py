@@ -1,0 +1,91 @@
+"""Pictures of a view over time: the right pieces, in a picture that any reader can open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import everview
+from everview.charts import Piece, Plot, Timeline, pieces
+from everview.errors import EverviewError
+
+SVG = "{http://www.w3.org/2000/svg}"
+SECOND = 1_000_000
+
+
+def shapes(svg: str, kind: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(svg).iter(SVG + kind))
+
+
+def test_pieces_of_equal_records_are_told_apart() -> None:
+    events = [("+", None, ("a",), None), ("+", 2, ("a",), None), ("-", 5, ("a",), None)]
+    assert pieces(events) == [Piece(("a",), None, 5), Piece(("a",), 2, None)]
+
+
+def test_a_timeline_has_a_bar_for_every_piece() -> None:
+    parts = (Piece(("a",), 0, 4 * SECOND), Piece(("<&'\x00",), 2 * SECOND, None), Piece(("a",), None, 0))
+    chart = Timeline("rooms", ("room",), parts, "a note")
+    svg = chart._repr_html_()
+    bars = [bar for group in shapes(svg, "g") for bar in group.iter(SVG + "rect")]
+    assert len(bars) == 3
+    by_title = {group.find(SVG + "title").text: group.find(SVG + "rect") for group in shapes(svg, "g")}  # type: ignore[union-attr]
+    first = by_title["room=a, 1970-01-01T00:00:00.000000 to 1970-01-01T00:00:04.000000"]
+    second = next(bar for title, bar in by_title.items() if title.endswith("to ∞"))
+    assert float(second.get("x")) > float(first.get("x"))
+    assert "a note" in {t.text for t in shapes(svg, "text")}
+    assert str(chart).splitlines()[0].startswith("room=a")
+    assert "█" in str(chart)
+
+
+def test_a_plot_has_a_line_for_every_combination_of_the_other_columns() -> None:
+    parts = (
+        Piece(("car", "1"), 0, 2 * SECOND),
+        Piece(("car", "3"), 2 * SECOND, None),
+        Piece(("bus", "2"), SECOND, 3 * SECOND),
+        Piece(("bus", None), 3 * SECOND, None),
+    )
+    chart = Plot("per_type", ("vtype", "n"), parts, column="n")
+    assert {label: [v for _, v in line] for label, line in chart.series().items()} == {
+        "vtype=car": [1.0, 3.0],
+        "vtype=bus": [2.0],
+    }
+    car, bus = (path.get("d") for path in shapes(chart._repr_svg_(), "path"))
+    assert (car or "").count("M") == 1, "a change is a step, not a gap"
+    assert (bus or "").count("L") == 1
+    assert "vtype=car |" in str(chart)
+    assert "1 to 3" in str(chart)
+
+
+def test_an_empty_view_is_drawn_empty() -> None:
+    assert shapes(Timeline("v", ("a",), ())._repr_html_(), "g") == []
+    assert shapes(Plot("v", ("a",), (), column="a")._repr_html_(), "path") == []
+
+
+@pytest.mark.spark
+def test_views_of_a_store(spark: Any, tmp_path: Path) -> None:
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        db.execute("""
+            CREATE STREAM s (`k k` STRING, v DOUBLE, ts TIMESTAMP, TIMELINE ts);
+            CREATE VIEW sums AS SELECT `k k`, SUM(v) AS total FROM s [RANGE 5 SECONDS] GROUP BY `k k`;
+            CREATE VIEW keys AS SELECT `k k` FROM s [RANGE 5 SECONDS];
+            INSERT INTO s VALUES ('a', 1.5, TIMESTAMP '1970-01-01 00:00:01'),
+                                 ('a', 2, TIMESTAMP '1970-01-01 00:00:03');
+        """)
+        db.run()
+        with pytest.raises(EverviewError, match="there is no stream, table or view 'sum'"):
+            db.view("sum")
+        bars = db.timeline("SUMS")
+        assert bars.pieces == (
+            Piece(("a", "1.5"), SECOND, 3 * SECOND),
+            Piece(("a", "3.5"), 3 * SECOND, None),
+        )
+        plot = db.view("sums").plot()
+        assert [v for _, v in plot.series()["k k=a"]] == [1.5, 3.5]
+        with pytest.raises(EverviewError, match="has no column of numbers 'totl'") as refused:
+            db.view("sums").plot("totl")
+        assert refused.value.meant == "total"
+        with pytest.raises(EverviewError, match="has no column of numbers"):
+            db.view("keys").plot()
