@@ -23,8 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{stage: {*GROUND, "catalog", *STAGES[:place]} for place, stage in enumerate(STAGES)},
     "explanation": {*GROUND, "catalog", "sql", "temporal", "rewrite"},
     "engine": {*GROUND, "catalog", *STAGES, "explanation"},
-    "database": {*GROUND, "catalog", *STAGES, "explanation", "engine"},
-    "ui": {"database", "engine", "errors"},
+    "charts": {*GROUND, "explanation"},
+    "database": {*GROUND, "catalog", *STAGES, "explanation", "engine", "charts"},
+    "ui": {*GROUND, "database", "engine"},
     "__init__": {"database", "engine", "errors"},
     "__main__": {"ui"},
 }

@@ -53,6 +53,7 @@ class Database:
         self._pipeline = pipeline
         self._catalog = pipeline.store.load_catalog()
         self._locked = False
+        self._known: tuple[object, Work] | None = None
 
     def __enter__(self) -> Database:
         return self
@@ -160,7 +161,11 @@ class Database:
             )
 
     def _work(self) -> Work:
-        return _work(self._catalog)
+        """The views as they run; worked out again only when names have changed."""
+        names = (dict(self._catalog.entries), self._catalog.clock_grain)
+        if self._known is None or self._known[0] != names:
+            self._known = names, _work(Catalog(*names))
+        return self._known[1]
 
     def _reload(self) -> None:
         """The names as they are now; in place, because a script under way looks them up here."""

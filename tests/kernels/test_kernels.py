@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 
 import polars as pl
 import pytest
@@ -14,7 +15,7 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import TRUE, Comparison, Literal
 from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
-from everview.algebra.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from everview.algebra.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType
 from everview.algebra.windows import Rows
 from everview.kernels.accumulate import Aggregate
 from everview.kernels.counts import compact_counts, count_copies, empty_counts
@@ -183,6 +184,43 @@ def test_sweep(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
             return compact_state(swept, name, rows, bound)
 
         check(seed, {"w": Input(WIDE, wide, signed)}, step, empty, aggregate(keys, chosen), compact)
+
+
+PRECISE = {"k": pl.Int64, "d": pl.Decimal(10, 2), "w": pl.Decimal(38, 1), "l": pl.Duration("us")}
+P = N.Stream("p", Schema.of(
+    ("k", BIGINT), ("d", DataType("DECIMAL", 10, 2)), ("w", DataType("DECIMAL", 38, 1)), ("l", INTERVAL),
+))  # fmt: skip
+
+
+def precise(rng: random.Random) -> Record:
+    cents, most = Decimal("0.01"), "9" * 37 + ".9"
+    return (
+        rng.choice([0, 1]),
+        rng.choice([None, cents * rng.randrange(-(10**10) + 1, 10**10), -cents, cents]),
+        rng.choice([None, Decimal(most), Decimal(f"-{most}"), Decimal("0.1"), Decimal(f"-8{most[1:]}")]),
+        rng.choice([None, -7, 5, 2**61]),
+    )
+
+
+@each_seed(2)
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_sweep_of_decimals_and_lengths(seeds: range, keys: tuple[str, ...]) -> None:
+    """Exact, rounded half up once, NULL where a sum has too many digits; lengths of time are rounded down."""
+    calls = {f"{f} {c}": AggregateCall(f, P.column(c)) for f in ("sum", "avg", "stddev") for c in "dw"}
+    calls["avg l"] = AggregateCall("avg", P.column("l"))
+    chosen = tuple(
+        Aggregate(call.function, name[-1], name, False, call.type.precision, call.type.scale)
+        for name, call in calls.items()
+    )
+    swept = Sweep(keys, chosen, signed=True)
+    plan = N.Aggregate(P, tuple((k, P.column(k)) for k in keys), tuple(calls.items()))
+    for seed in seeds:
+        check(
+            seed, {"p": Input(PRECISE, precise, signed=True)},
+            lambda new, state, slice_: sweep(swept, new[0], state, slice_),
+            lambda new: empty_state(swept, new[0]), plan,
+            lambda name, rows, bound: compact_state(swept, name, rows, bound),
+        )  # fmt: skip
 
 
 def aggregate(keys: Sequence[str], chosen: Sequence[Aggregate]) -> N.Aggregate:

@@ -128,8 +128,9 @@ def test_a_script_with_a_mistake_leaves_nothing(tmp_path: Path, script: str, sai
 
 def test_a_folder_without_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever is allowed everything is nobody for as long."""
-    import everview.runtime.store  # noqa: F401, for nobody may not read our Python
-
+    with pytest.raises(SystemExit):  # loads all modules: nobody may have no right to read them either
+        main(["query", "SELECT 1 AS one", "--path", str(tmp_path / "nothing")])
+    capsys.readouterr()
     closed = tmp_path / "closed"
     closed.mkdir(0o500)
     script = tmp_path / "v.sql"

@@ -87,7 +87,7 @@ def consolidate(frame: Frame, bound: int | None = None) -> Frame:
     if bound is not None:
         frame = frame.with_columns(pl.max_horizontal(FROM, pl.lit(bound, pl.Int64)).alias(FROM))
     if HASH not in frame.columns or frame[HASH].null_count():
-        return _added_up_rows(frame).select(c for c in frame.columns if c != HASH)
+        return _added_up_rows(frame.drop(HASH, strict=False))
     repeated = occurs_twice(_numbers(frame, HASH, FROM, UNTIL))
     if repeated.any():
         frame = stacked([frame.filter(~repeated), _added_up_rows(frame.filter(repeated))])
@@ -121,7 +121,7 @@ def _is_among(numbers: Ints, ordered: Ints) -> np.ndarray:
 
 def _coalesced(frame: Frame) -> Frame:
     """Rows of equal record and n, of which one begins where the other ends, as one (paper 1, equation 16)."""
-    if frame.is_empty() or frame[FROM].max() < frame[UNTIL].min():  # type: ignore[operator]
+    if frame.is_empty() or frame[FROM].to_numpy().max() < frame[UNTIL].to_numpy().min():
         return frame
     begins, ends = _numbers(frame, HASH, N, FROM), _numbers(frame, HASH, N, UNTIL)
     ordered = np.sort(ends)
@@ -136,7 +136,7 @@ def _coalesced(frame: Frame) -> Frame:
     starts[1:] |= since[1:] != until[:-1]
     first = np.flatnonzero(starts)
     last = np.append(first[1:], len(starts)) - 1
-    joined = rows[first].with_columns(pl.Series(UNTIL, until[last[: len(first)]])).select(frame.columns)
+    joined = rows[first].with_columns(pl.Series(UNTIL, until[last])).select(frame.columns)
     return stacked([frame.filter(~adjacent), joined])
 
 

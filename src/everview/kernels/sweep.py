@@ -17,7 +17,7 @@ import polars as pl
 
 from everview.kernels.accumulate import COUNT, Aggregate, answers, contributions
 from everview.kernels.counts import count_copies, empty_counts
-from everview.kernels.events import Events, Steps, compact_events, steps
+from everview.kernels.events import Events, Steps, compact_events, is_accumulator, steps
 from everview.kernels.extreme import extreme_values, prune_extremes
 from everview.kernels.frame import FROM, INFINITY, LEAST, UNTIL, Frame, N, Result, Slice, State
 from everview.kernels.keys import arranged, keyed
@@ -90,7 +90,8 @@ def _waiting(queue: Frame, of: int | None) -> Frame:
     """The events in a queue of one aggregate's values, or those of the groups themselves."""
     if _OF not in queue.columns:
         return queue if of is None else queue.clear()
-    return queue.filter(pl.col(_OF).is_null() if of is None else pl.col(_OF) == of)
+    found = queue.filter(pl.col(_OF).is_null() if of is None else pl.col(_OF) == of)
+    return found.drop(c for c in found.columns if is_accumulator(c) and found[c].null_count() == found.height)
 
 
 def _beginning() -> Events:

@@ -69,6 +69,14 @@ class Work:
 
     catalog: Catalog
     views: Mapping[str, N.Node]
+    _plans: dict[object, dict[str, P.Physical]] = field(default_factory=dict, compare=False, repr=False)
+
+    def plans(self, since: Mapping[str, int]) -> dict[str, P.Physical]:
+        """The physical plans of the views; they are the same in every step, and are made once."""
+        key = frozenset(since.items())
+        if key not in self._plans:
+            self._plans[key] = physical_plans(self.views, self.catalog, since)
+        return self._plans[key]
 
     @property
     def streams(self) -> list[StreamEntry]:
@@ -253,7 +261,7 @@ class Pipeline:
                 return
             step, files = before.step + 1, self.store.files
             since = {**before.since, name: min(before.bound, before.present)}
-            plans = physical_plans(work.views, work.catalog, since)
+            plans = work.plans(since)
             others = {plans[v]: v for v in views_in(work.views[name], work.views)}
             plan, origin = cut(plans[name], others)
             kept = self._kept(before, work.catalog)
@@ -280,7 +288,7 @@ class Pipeline:
                 for part in ("since", "bounds", "newest", "heard", "counts")
             }
             after = replace(before, step=before.step + 1, **parts)
-            plans = physical_plans(work.views, work.catalog, after.since)
+            plans = work.plans(after.since)
             self.store.write_manifest(forget(after, work.catalog, _operators(plans.values())))
 
     # Steps
@@ -427,7 +435,7 @@ class Pipeline:
         step = before.step + 1
         session = self.session if batch is None else batch.frame.sparkSession
         kept = Kept(session, self.store.files, moved, work.catalog)
-        plans = physical_plans(work.views, work.catalog, before.since)
+        plans = work.plans(before.since)
         beside = None if batch is None else batch.kept(moved.bound, step, self.store.files)
         changes = dict.fromkeys(plans, 0)
         if moved.bound > before.bound or beside is not None:

@@ -162,7 +162,7 @@ def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
     """
     if not files.durable or not files.local:
         return
-    old = {run.path for runs in before.values() for run in runs}
+    old = {run.path for trace in after for run in before.get(trace, ())}
     new = sorted({run.path for runs in after.values() for run in runs} - old)
     folders = {above for path in new for above in _folders(path)}
     with ThreadPoolExecutor(_SYNCS) as pool:
@@ -180,8 +180,14 @@ def _folders(path: str) -> list[str]:
 
 
 def _synced(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreError(
+            f"{path} could not be brought to the disk: {os.strerror(error.errno or 0)}",
+            next_step="check the disk and start again; the store is as its last finished step left it",
+        ) from error

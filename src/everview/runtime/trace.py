@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import polars as pl
 
 from everview.errors import StoreError
@@ -134,9 +135,11 @@ def missing_run(files: Files, path: str) -> StoreError:
 
 
 def _ending_after(frame: Frame, bound: int) -> Frame:
+    """The rows that end after the bound; most often these are all, and then nothing is done."""
     if UNTIL not in frame.columns or bound == BEFORE_ALL:
         return frame
-    return frame.filter(pl.col(UNTIL) > bound)
+    later = frame[UNTIL].to_numpy() > bound
+    return frame if later.all() else frame[np.flatnonzero(later)]
 
 
 def _where(run: Run, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> pl.Expr | None:

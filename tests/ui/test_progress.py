@@ -1,0 +1,67 @@
+"""What a run says of itself, and how it is asked to end. No JVM."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+
+import pytest
+from rich.console import Console
+
+from everview.runtime.manifest import Manifest
+from everview.runtime.pipeline import Progress
+from everview.ui.progress import Meter, Summary, step_line
+from everview.ui.signals import wish_to_end
+
+STEP = Progress(3, 5000, 1_000_000, 3_500_000, 2.0, 1234, changes={"v": 7, "w": 0})
+
+
+def test_a_step_on_one_line() -> None:
+    assert step_line(STEP) == (
+        "step 3 · 5,000 rows in, 2,500 a second · known up to 1970-01-01T00:00:01.000000"
+        " · 2.5 s behind the newest · 2.00 s · 1,234 rows kept"
+    )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_meter_moves_on_a_terminal_only(terminal: bool) -> None:
+    out = io.StringIO()
+    with Meter(Console(file=out, force_terminal=terminal, width=200)) as meter:
+        meter(STEP)
+        with meter.paused():
+            pass
+    assert ("5,000 rows in" in out.getvalue()) == terminal
+
+
+def test_the_summary_counts_from_where_the_run_began() -> None:
+    summary = Summary("/data/my store", before={"s": (10, 1, 0)})
+    summary.step(STEP)
+    summary.step(STEP)
+    counts = {"s": (5010, 3, 0), "silent": (0, 0, 0), "odd\nname": (1, 0, 2)}
+    assert summary.lines(Manifest(4, 1_000_000, counts=counts)) == [
+        "2 steps in 4.0 s; known up to 1970-01-01T00:00:01.000000",
+        "",
+        "stream     rows   late  rejected",
+        "s          5,000  2     0",
+        "odd\\nname  1      0     2",
+        "",
+        "view  changes",
+        "v     14",
+        "w     0",
+        "",
+        "look: everview query 'SELECT * FROM s$late' --path '/data/my store'",
+        "look: everview query 'SELECT * FROM `odd\nname$rejected`' --path '/data/my store'",
+    ]
+
+
+def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with wish_to_end("soon") as asked:
+        assert not asked.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.wait(10)
+        assert capsys.readouterr().err == "soon\n"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) == before
