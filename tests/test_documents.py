@@ -2,168 +2,148 @@
 
 python    is executed; the blocks of a file share their names and a temporary folder. A text block directly
           after it is exactly what it prints.
+sql       is carried out in a store of the page, what there is being taken in before a SELECT is answered. A
+          text block directly after it is what it answers, or the mistake that it is told. `sql anew` gets
+          a new store, in which the page's first SQL has been carried out; `sql bound` is only bound.
 console   `$ command` is run by bash in that folder ($EVERVIEW_ROOT is the repository), `> ` continues it; the
-          lines after it are what it prints, where `...` alone stands for any lines. It must succeed unless
-          it ends in `# fails`. `make …` is not run, but the target must exist.
-sql       must be accepted by the parser.
+          lines after it are what it prints. It must succeed unless it ends in `# fails`. A plain `everview …`
+          is run in this process, on the Spark session that all tests share. `make …` is not run, but the
+          target must exist.
 
-Other blocks are only to be read.
+In what is printed, `...` alone stands for any lines, within a line for any text. Other blocks are only to be
+read. The pages on windows are different: their views are worked out by their definitions, drawn, and then all
+run on Spark at once.
 """
 
-import contextlib
-import importlib
-import io
-import os
 import re
-import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-FENCE = re.compile(
-    r"^(?P<indent> *)(?P<fence>```+)(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^ *(?P=fence) *$", re.M | re.S
-)
+import everview
+from docs.drawings import WINDOWS, drawing, page_views, readings, table
+from everview.algebra.functions import FUNCTIONS
+from everview.algebra.functions_conditional import CONDITIONAL_FUNCTIONS
+from everview.algebra.functions_math import MATH_FUNCTIONS
+from everview.algebra.functions_text import TEXT_FUNCTIONS
+from everview.algebra.functions_time import TIME_FUNCTIONS
+from everview.ui.output import ENDS, Sheet
+from tests.documents import ROOT, Page, lines_of, read_blocks
 
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced block; `line` is that of its first line of content."""
-
-    language: str
-    text: str
-    line: int
-    expected: str | None = None  # what a python block prints, where the document says so
-
-
-def read_blocks(document: str) -> list[Block]:
-    """The fenced blocks, with the text block that follows a python block folded into it."""
-    fences = list(FENCE.finditer(document))
-    blocks = []
-    for fence, after in pairwise([*fences, None]):
-        assert fence is not None
-        expected = None
-        if (
-            fence["language"] == "python"
-            and after is not None
-            and after["language"] == "text"
-            and not document[fence.end() : after.start()].strip()
-        ):
-            expected = _unindented(after)
-        line = document.count("\n", 0, fence.start("body")) + 1
-        blocks.append(Block(fence["language"], _unindented(fence), line, expected))
-    return blocks
-
-
-def _unindented(fence: re.Match[str]) -> str:
-    return re.sub(f"^ {{0,{len(fence['indent'])}}}", "", fence["body"], flags=re.M)
-
-
-def run_document(path: Path, folder: Path) -> None:
-    """Runs every block of the document in the folder; raises AssertionError at the first that is not true."""
-    # Blocks are run as a script would be, whose classes and functions Spark can send to its workers.
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for block in read_blocks(path.read_text("utf-8")):
-        place = f"{path.name}:{block.line}"
-        match block.language:
-            case "python":
-                run_python(block, names, path)
-            case "console":
-                run_console(block, folder, place)
-            case "sql":
-                check_sql(block.text)
-
-
-def run_python(block: Block, names: dict[str, Any], path: Path) -> None:
-    # Empty lines in front, so that a traceback points at the line in the document.
-    code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, names)
-    if block.expected is not None:
-        place = f"{path.name}:{block.line}"
-        assert _lines(printed.getvalue()) == _lines(block.expected), f"{place} prints something else"
-
-
-def run_console(block: Block, folder: Path, place: str) -> None:
-    for command, expected in read_commands(block.text):
-        if re.match(r"make\b", command):
-            check_make(command, place)
-            continue
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=os.environ | {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}", "EVERVIEW_ROOT": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-        )
-        should_fail = command.endswith("# fails")
-        assert (done.returncode != 0) == should_fail, (
-            f"{place}: `{command}` ended with exit code {done.returncode}:\n{done.stdout}"
-        )
-        assert matches(done.stdout, expected), (
-            f"{place}: `{command}` prints\n{done.stdout}\nbut the document says\n{expected}"
-        )
-
-
-def read_commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block, with the output shown under it."""
-    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
-        command, *rest = part.rstrip("\n").split("\n")
-        while rest and rest[0].startswith("> "):
-            command += "\n" + rest.pop(0)[2:]
-        yield command.strip(), "\n".join(rest)
-
-
-def check_make(command: str, place: str) -> None:
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-    for word in command.partition("#")[0].split()[1:]:
-        if "=" not in word and not word.startswith("-"):
-            assert word in targets, f"{place}: the Makefile has no target {word!r}"
-
-
-def check_sql(text: str) -> None:
-    parse_script = getattr(importlib.import_module("everview.sql"), "parse_script", None)
-    assert parse_script is not None, "a document has a sql block, but everview.sql has no parse_script"
-    parse_script(text)
-
-
-def matches(printed: str, expected: str) -> bool:
-    """Whether the output is as shown, a line `...` standing for any lines."""
-    pattern = "".join(
-        r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in _lines(expected)
-    )
-    return re.fullmatch(pattern, "".join(line + "\n" for line in _lines(printed))) is not None
-
-
-def _lines(text: str) -> list[str]:
-    """The lines without the white space at their ends, which no reader sees."""
-    return [line.rstrip() for line in text.rstrip().split("\n")] if text.strip() else []
+RUN = ("python", "console", "sql")
 
 
 def _documents() -> Iterator[Any]:
-    for path in sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")]):
-        runs = any(block.language in ("python", "console") for block in read_blocks(path.read_text("utf-8")))
+    for path in sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")]):
+        runs = any(block.language in RUN for block in read_blocks(path.read_text("utf-8")))
         # Nearly all code in the documents runs a query, hence Spark.
         yield pytest.param(path, id=str(path.relative_to(ROOT)), marks=[pytest.mark.spark] if runs else [])
 
 
 @pytest.mark.parametrize("path", list(_documents()))
-def test_document_is_true(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_is_true(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
-    run_document(path, tmp_path)
+    needs_spark = request.node.get_closest_marker("spark") is not None
+    Page(path, tmp_path, request.getfixturevalue("spark") if needs_spark else None).run()
 
 
 def test_readme_names_the_first_commands() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert "make demo" in readme
     assert "make test" in readme
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.S)):
+        if not link.startswith("http"):
+            name, _, part = link.partition("#")
+            target = path.parent / name if name else path
+            assert target.exists(), f"{path.name} links to {link}"
+            titles = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.M) if part else []
+            anchors = {re.sub(r"[^\w -]", "", t).strip().lower().replace(" ", "-") for t in titles}
+            assert not part or part in anchors, f"{path.name} links to {link}; there are {sorted(anchors)}"
+
+
+PAGES = sorted(path for path in (ROOT / "docs/windows").glob("*.md") if path.name != "README.md")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_window_page_is_true(path: Path) -> None:
+    """Each view of the page has the rows that the definitions give it."""
+    answers = {answer.name: answer for answer in page_views(path)}
+    blocks = [b for b in read_blocks(path.read_text("utf-8")) if b.language == "sql"]
+    assert blocks
+    for block in blocks:
+        view = re.findall(r"CREATE VIEW (\w+)", block.text)[-1]
+        assert lines_of(block.expected or "") == table(answers[view]), f"{path.name}:{block.line}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_window_drawing_is_true(path: Path, regenerate: bool) -> None:
+    picture = path.with_suffix(".svg")
+    if regenerate:
+        picture.write_text(drawing(path), "utf-8")
+    assert picture.read_text("utf-8") == drawing(path), "pytest --regenerate draws it anew"
+    assert f"]({picture.name})" in path.read_text("utf-8")
+    assert f"]({path.name})" in WINDOWS.joinpath("README.md").read_text("utf-8")
+
+
+@pytest.mark.spark
+def test_window_pages_on_spark(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The engine gives the views of all these pages the same rows."""
+    with everview.connect(str(tmp_path / "store"), spark, 2) as db:
+        db.execute(readings())
+        wanted = {}
+        for path in PAGES:
+            for block in read_blocks(path.read_text("utf-8")):
+                if block.language == "sql":
+                    db.execute(block.text)
+            wanted.update({answer.name: table(answer) for answer in page_views(path)})
+        db.run(finish=True)
+        for name, lines in wanted.items():
+            capsys.readouterr()
+            Sheet("table", sys.stdout, ENDS["intervals"]).write(db.changes(name, "intervals"))
+            assert sorted(lines_of(capsys.readouterr().out)) == sorted(lines), name
+
+
+FAMILIES = {
+    "text": TEXT_FUNCTIONS,
+    "numbers": MATH_FUNCTIONS,
+    "time": TIME_FUNCTIONS,
+    "conditions": CONDITIONAL_FUNCTIONS,
+}
+
+
+def function_table() -> str:
+    """The functions by family, other names of one in brackets."""
+    lines = ["| of | functions |", "|---|---|"]
+    for family, signatures in FAMILIES.items():
+        others: dict[str, dict[str, None]] = {}
+        for signature in sorted(signatures, key=lambda s: s.name):
+            others.setdefault(signature.name, {}).update(dict.fromkeys(signature.aliases))
+        names = [f"`{n}`" + (f" ({', '.join(f'`{a}`' for a in o)})" if o else "") for n, o in others.items()]
+        lines.append(f"| {family} | {', '.join(names)} |")
+    return "\n".join(lines)
+
+
+def test_the_list_of_functions_is_whole(regenerate: bool) -> None:
+    assert {s.name for family in FAMILIES.values() for s in family} == set(FUNCTIONS)
+    page = ROOT / "docs/sql.md"
+    text = page.read_text("utf-8")
+    listed = re.compile(r"(?<=<!-- functions -->\n).*?(?=\n<!-- end of functions -->)", re.S)
+    if regenerate:
+        page.write_text(listed.sub(lambda _: function_table(), text), "utf-8")
+    found = listed.search(page.read_text("utf-8"))
+    assert found is not None
+    assert found[0] == function_table(), "pytest --regenerate writes the list anew"
 
 
 GOOD = """
@@ -214,7 +194,7 @@ not code either
 def test_a_true_document_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.md").write_text(GOOD)
-    run_document(tmp_path / "good.md", tmp_path)
+    Page(tmp_path / "good.md", tmp_path).run()
 
 
 @pytest.mark.parametrize(
@@ -236,4 +216,4 @@ def test_a_false_document_fails(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.md").write_text(document)
     with pytest.raises(AssertionError, match=re.escape(message)):
-        run_document(tmp_path / "bad.md", tmp_path)
+        Page(tmp_path / "bad.md", tmp_path).run()

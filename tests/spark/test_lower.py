@@ -110,7 +110,7 @@ def test_queries_many_times(case) -> None:  # type: ignore[no-untyped-def]
 
 
 @given(st.lists(queries(), min_size=1, max_size=3), st.integers(0, 10**6), st.sampled_from(STRATEGIES))
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 2)
 def test_random_queries(sqls: list[str], seed: int, strategy: str) -> None:
     """Several views at once: they share work, and each is right."""
     plans = {}
