@@ -311,7 +311,7 @@ def test_other_types_under_the_same_name(tmp_path: Path) -> None:
 def test_names_that_differ_in_case_are_one_trace() -> None:
     assert TraceId("view", "Hot") == TraceId("view", "hOT")
     assert TraceId("view", "Hot").path(1, 0) == "views/hot/p0000-00000001-0000.arrow"
-    with pytest.raises(StoreError, match=r"no kind of trace 'heap'\n  choices: state, view, complete, inbox, late"):
+    with pytest.raises(StoreError, match=r"no kind of trace 'heap'\n  choices: state, view, complete"):
         TraceId("heap", "x")
 
 
