@@ -118,7 +118,7 @@ class Database:
 
     def _answer(self, query: Query) -> DataFrame:
         better = replace(query, plan=rewrite(query.plan).plan)
-        return self._pipeline.asked(self._work()).answer(better)
+        return self._pipeline.answer(self._work(), better)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
         """A new name; made again as it is, it is no change."""

@@ -14,7 +14,7 @@ from everview.runtime.sources import Fed, first_line, path_of
 _AS_IT_WAS = "the store is as it was after the last whole step"
 
 # What a task of ours raised comes back as text: the class, what it says, and its next step.
-_OURS = re.compile(r"everview\.[\w.]*Error: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[^\n]+))?")
+_OURS = re.compile(r"^everview\.[\w.]+: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[^\n]+))?", re.M)
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
@@ -34,7 +34,7 @@ _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] 
         ),
     ),
     (
-        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH.*?(?:file|File) (\S+).*?Column: \[(\w+)\]", re.S),
+        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH.*?file (\S+)\. Data type.*?column \[([^\]]+)\]", re.S),
         lambda m: StoreError(
             f"the column '{m[2]}' of {_path(m[1])} has another type than declared",
             next_step=f"declare its type, or write the file again; {_AS_IT_WAS}",

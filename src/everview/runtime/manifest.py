@@ -147,7 +147,7 @@ def read(files: Files, step: int) -> Manifest:
         raise DamagedManifest(
             f"{files}/{path} is damaged: {str(error).splitlines()[0]}",
             next_step="put the file back from a backup; or delete it and the last file in the commits folder "
-            f"of Spark's checkpoint: step {step} is then run again on top of step {step - 1}",
+            f"of Spark's checkpoint, with its .crc: step {step} is then run again on top of step {step - 1}",
         ) from error
 
 

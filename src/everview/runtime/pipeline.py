@@ -44,6 +44,7 @@ from everview.runtime.tables import Assignments, put_in, require_key, rows_to_ch
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.spark import physical as P
+from everview.sql.query import Query
 
 _MARKS = 1000  # so many steps back a reader of changes can go on
 _CLEAN_EVERY = 10  # steps
@@ -127,6 +128,13 @@ class Pipeline:
         """The store as it is now, for questions."""
         kept = Kept(self.session, self.store.files, self.store.manifest(), work.catalog)
         return Asked(kept, work.views, self.store.settings.partitions)
+
+    def answer(self, work: Work, query: Query) -> DataFrame:
+        """The answer of a query; where it has to be worked out at once and fails, what failed."""
+        try:
+            return self.asked(work).answer(query)
+        except (PySparkException, Py4JError) as error:
+            raise failure(error, work.fed) from error
 
     def changes(self, work: Work, view: str, encoding: str, since: int | None) -> DataFrame:
         """The change stream of a view, after a step if one is given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -143,10 +143,11 @@ class Asked:
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
-            return shown.toDF("tag", "at", *names, "old")
+            return shown.toDF(*_beside(names, "tag", "at"), *names, *_beside(names, "old"))
         found = intervals(rows, size, after, manifest.bound, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
-        return found.selectExpr(*times, "n", *map(P.column, range(size))).toDF("from", "until", "n", *names)
+        shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
+        return shown.toDF(*_beside(names, "from", "until", "n"), *names)
 
     def _changes(self, name: str, plan: N.Node) -> DataFrame:
         """The change rows of a view from when it answers and as far back as its history goes."""
@@ -160,6 +161,16 @@ class Asked:
             return rows
         later = rows.where(f"{UNTIL} > {long_sql(begin)}")
         return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
+
+
+def _beside(names: Sequence[str], *ours: str) -> list[str]:
+    """Names of our columns beside those of a view: with a _ before where the view has such a column.
+
+    >>> _beside(["k", "N"], "from", "until", "n")
+    ['from', 'until', '_n']
+    """
+    taken = {name.casefold() for name in names}
+    return [f"_{name}" if name in taken else name for name in ours]
 
 
 def streams_in(plan: N.Node, views: Container[str]) -> list[str]:

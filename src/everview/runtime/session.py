@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ from pyspark.sql import SparkSession
 from everview.errors import StoreError
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+# What fails in a step is told once, by us; py4j would print its stack trace as well.
+logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+
 LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's own words
 
 # What Everview's plans rely on, in whatever session they run.

@@ -156,16 +156,9 @@ class _Fusion:
             return homes[0]
         for here, other in ((0, 1), (1, 0)):
             found = homes[here]
-            if (
-                found is not None
-                and homes[other] is None
-                and root(node.inputs[other])[0] in self._roots(found)
-            ):
+            if found is not None and homes[other] is None and _reads(found, node.inputs[other]):
                 return found
         return None
-
-    def _roots(self, where: Region) -> set[P.Physical]:
-        return {root(node.inputs[i])[0] for node, i in where.ports}
 
     # Ways
 
@@ -205,10 +198,12 @@ class _Fusion:
                 if self.levels[kernel] == level:
                     self._worked_out(kernel, self.regions[kernel], draft)
             for view, way in self._view_ways:
-                if not way.through and self._level(way) == level:
-                    draft.writes.append((view, self._at_home(way.base, draft)))
-                elif self._writer(way) == level:
+                if self._written_in(way) != level:
+                    continue
+                if way.through or not self._level(way):
                     draft.write_port(view, way, self.plans[view].types)
+                else:
+                    draft.writes.append((view, self._at_home(way.base, draft)))
             for node in wanted:
                 here = self._level(Way(node, ())) == level
                 draft.hands_on.append(self._at_home(node, draft) if here else draft.port(node, None, False))
@@ -217,10 +212,11 @@ class _Fusion:
                 made.append(self._stage(draft, level, wanted))
         return tuple(reversed(made))
 
-    def _writer(self, way: Way) -> int:
-        """The stage that writes rows of a view which Catalyst has worked on: of a source's the last one."""
+    def _written_in(self, way: Way) -> int:
+        """The stage that writes rows of a view: that they come from, if Catalyst has nothing to do with them;
+        else the next one; for those of a source the last one."""
         from_ = self._level(way)
-        return 0 if from_ and not way.through else from_ + 1 if from_ else self.depth + 1
+        return from_ + bool(way.through) if from_ else self.depth + 1
 
     def _at_home(self, node: P.Physical, draft: Draft) -> Ref:
         home = self._home(node)
@@ -265,6 +261,11 @@ class _Fusion:
             tuple(numbers[ref] for ref in draft.hands_on),
             frozenset(numbers[ref] for ref in draft.sums()),
         )
+
+
+def _reads(where: Region, node: P.Physical) -> bool:
+    """Whether the rows of a node come into a region anyway, be it with other columns."""
+    return root(node)[0] in {root(reader.inputs[i])[0] for reader, i in where.ports}
 
 
 def kernels_of(plans: Iterable[P.Physical]) -> list[P.Physical]:
