@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -126,17 +128,24 @@ def test_a_script_with_a_mistake_leaves_nothing(tmp_path: Path, script: str, sai
     assert [p.name for p in tmp_path.iterdir()] == ["v.sql"]
 
 
-def test_a_folder_without_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, unlike `tmp_path` and what lies above it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def test_a_folder_without_rights(open_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever is allowed everything is nobody for as long."""
     with pytest.raises(SystemExit):  # loads all modules: nobody may have no right to read them either
-        main(["query", "SELECT 1 AS one", "--path", str(tmp_path / "nothing")])
+        main(["query", "SELECT 1 AS one", "--path", str(open_folder / "nothing")])
     capsys.readouterr()
-    closed = tmp_path / "closed"
+    closed = open_folder / "closed"
     closed.mkdir(0o500)
-    script = tmp_path / "v.sql"
+    script = open_folder / "v.sql"
     script.write_text(STREAM)
-    for folder in (script, tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    script.chmod(0o644)
     me = os.geteuid()
     os.seteuid(me or 65534)
     try:
