@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,7 +25,9 @@ from rich.table import Table
 import everview
 from bench.work import Work, work_done
 from everview.database import Database
+from everview.runtime import plans
 from everview.runtime.session import local_session
+from everview.spark.lower import lower
 
 PARTITIONS = 2
 SECOND = 1_000_000
@@ -264,6 +267,32 @@ def bench_small_step() -> None:
 
         peer = spark_steps(joined, path / "spark", skip=8)
         report("join, 100 rows a step", ours, peer, 2 * size, 2)
+
+
+def bench_expiry() -> None:
+    """Rows that know their end against explicit negative rows (paper 2's NT) on the same queries and data."""
+    size, steps = 50_000, 8
+    queries = {
+        "join": "SELECT a.k, a.v, b.v AS w FROM a [RANGE 20 SECONDS] JOIN b [RANGE 20 SECONDS] ON a.k = b.k",
+        "distinct": "SELECT DISTINCT k FROM a [RANGE 20 SECONDS]",
+        "sum": "SELECT k, SUM(v) AS v FROM a [RANGE 20 SECONDS] GROUP BY k",
+    }
+    for title, sql in queries.items():
+        times = {}
+        for strategy in ("UPA", "NT"):
+            with folder() as path, patch.object(plans, "lower", partial(lower, strategy=strategy)):
+                names = ("a", "b") if title == "join" else ("a",)
+                for step in range(steps):
+                    for seed, name in enumerate(names):
+                        write_rows(path, name, step * size, size, size // 10, 20_000, 10 * seed)
+                with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+                    db.execute("".join(declared(name, path / name) for name in names))
+                    db.execute(f"CREATE VIEW answer AS {sql}")
+                    times[strategy] = our_steps(db, skip=3).typical
+        ratio = times["NT"] / times["UPA"]
+        print(
+            f"{title}: {times['UPA']:.3f} s a step, with negative rows {times['NT']:.3f} s: {ratio:.2f} times"
+        )
 
 
 def bench_shared_views() -> None:

@@ -69,8 +69,7 @@ def drawing(page: Path) -> str:
     )
     (everything,) = work_out(readings() + "CREATE VIEW everything AS SELECT * FROM readings;")
     rows = sorted((row.record for row in everything.rows), key=lambda record: str(record[2]))
-    window = re.search(r"FROM (.*);", _sql(page).replace("\n", " "))
-    title = "" if window is None else " ".join(window[1].split(";")[0].split())
+    title = _title(" ".join(_sql(page).split()))
 
     def x_of(t: Chronon) -> float:
         return _LEFT + (_WIDTH - _LEFT - 24) * min(1.0, max(0.0, (t - start) / (_SECONDS * SECOND)))
@@ -99,6 +98,14 @@ def drawing(page: Path) -> str:
         dot = D.group(picture, "row", f"{room} at {format_timestamp(ts)}")
         D.path(dot, _circle(x_of(ts), y, 4.5), stroke=D.PAPER, stroke_width="1.5", fill=_COLOURS[room])
     return D.written(picture) + "\n"
+
+
+def _title(sql: str) -> str:
+    """What the first view reads; if that is a name alone, the statement that makes it."""
+    read = re.search(r"FROM ([^;]*);", sql)
+    found = "" if read is None else read[1]
+    made = re.search(rf"CREATE (TAGGED STREAM {found} [^;]*);", sql) if found.isidentifier() else None
+    return found if made is None else made[1]
 
 
 def _draw_bar(picture: Element, row: ChangeRow, begin: float, end: float, y: float, colour: str) -> None:

@@ -59,6 +59,25 @@ def test_a_plot_has_a_line_for_every_combination_of_the_other_columns() -> None:
     assert "1 to 3" in str(chart)
 
 
+def test_no_line_of_a_plot_hides_another() -> None:
+    """Equal numbers lie apart, no two lines are drawn alike; what is not finite is left out."""
+    parts = tuple(Piece((str(i), "7"), 0, SECOND) for i in range(20))
+    infinite = Piece(("0", "inf"), SECOND, 2 * SECOND)
+    drawn = shapes(Plot("v", ("k", "n"), (*parts, infinite), column="n").svg(), "path")
+    assert len({path.get("d") for path in drawn}) == 20
+    assert len({(path.get("stroke"), path.get("stroke-dasharray")) for path in drawn}) == 20
+    assert not any("inf" in (path.get("d") or "") for path in drawn)
+
+
+def test_a_long_label_of_a_bar_has_the_values_alone() -> None:
+    chart = Timeline(
+        "v", ("vid", "vowner"), (Piece(("v1", None), 0, None), Piece(("v2", "CITY LINES LTD"), 0, None))
+    )
+    texts = [text.text for text in shapes(chart.svg(), "text")]
+    assert "vid=v1 vowner=NULL" in texts
+    assert "v2 CITY LINES LTD" in texts
+
+
 def test_an_empty_view_is_drawn_empty() -> None:
     assert shapes(Timeline("v", ("a",), ())._repr_html_(), "g") == []
     assert shapes(Plot("v", ("a",), (), column="a")._repr_html_(), "path") == []

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Protocol
 from xml.etree.ElementTree import Element
 
@@ -20,6 +21,7 @@ MOST = 5_000  # changes in one picture
 _LINES = 40  # rows of a timeline, and series of a plot
 _NUMERIC = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+_DASHES = ("", "7 3", "2 2", "9 3 2 3", "1 4")
 _WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 760.0, 190.0, 20.0, 34.0, 20.0
 _PLOT_HEIGHT = 220.0
 _CELLS = 60  # characters of a line of text
@@ -83,6 +85,12 @@ class Chart(ABC):
         ]
         return " ".join(shown) or self.title
 
+    def short_label(self, record: Record, most: int) -> str:
+        """The same beside a bar: without the names of columns where there is no room for them."""
+        whole = self.label(record)
+        values = " ".join("NULL" if v is None else v for v in record)
+        return whole if D.cells(whole) <= most else D.shortened(values, most)
+
     @abstractmethod
     def svg(self) -> str:
         """The picture."""
@@ -129,7 +137,7 @@ class Timeline(Chart):
         picture = self._frame(_ROW * max(1, len(drawn)))
         for i, (record, parts) in enumerate(drawn):
             y = _TOP + _ROW * i
-            D.text(picture, 10, y + 13, D.shortened(self.label(record), 27), 10)
+            D.text(picture, 10, y + 13, self.short_label(record, 27), 10)
             for piece in parts:
                 begin, end = self._x(piece.from_, 0.0), self._x(piece.until, 1.0)
                 group = D.group(picture, "piece", f"{self.label(record)}, {_when(piece)}")
@@ -178,27 +186,34 @@ class Plot(Chart):
         values = [v for _, parts in series for _, v in parts if abs(v) < float("inf")]
         low, high = min(values, default=0.0), max(values, default=1.0)
         low, high = (low, high) if high > low else (low - 1, high + 1)
-        legend = _ROW * min(_LINES, len(series))
-        picture = self._frame(max(_PLOT_HEIGHT, legend))
+        drawn = series[:_LINES]
+        height = max(_PLOT_HEIGHT, _ROW * len(drawn))
+        picture = self._frame(height)
 
         def y_of(value: float) -> float:
-            return _TOP + _PLOT_HEIGHT - (value - low) / (high - low) * (_PLOT_HEIGHT - 10)
+            return _TOP + height - 5 - (value - low) / (high - low) * (height - 15)
 
         for value in (low, (low + high) / 2, high):
             D.text(picture, _LEFT - 6, y_of(value) + 3, f"{value:.6g}", 10, fill=D.FAINT, text_anchor="end")
             D.line(picture, _LEFT, y_of(value), _WIDTH - _RIGHT, y_of(value), stroke="#e4e7eb")
-        for i, (label, parts) in enumerate(series[:_LINES]):
-            colour = _COLOURS[i % len(_COLOURS)]
-            D.rectangle(picture, 10, _TOP + _ROW * i + 4, 8, 8, fill=colour)
-            D.text(picture, 22, _TOP + _ROW * i + 12, D.shortened(label, 19), 10)
+        for i, (label, parts) in enumerate(drawn):
+            stroke = _stroke(i)
+            at = _TOP + _ROW * i + 8
+            D.line(picture, 10, at, 26, at, **stroke)
+            D.text(picture, 31, at + 4, D.shortened(label, 17), 10)
+            # Lines of equal numbers lie a little apart, so that none hides another.
+            aside = (i - (len(drawn) - 1) / 2) * min(2.0, 8.0 / len(drawn))
             way = []
             before: Piece | None = None
             for piece, value in parts:
+                if not isfinite(value):
+                    continue
                 joins = before is not None and before.until is not None and before.until == piece.from_
-                way.append(f"{'L' if joins else 'M'}{self._x(piece.from_, 0.0):.1f} {y_of(value):.1f}")
-                way.append(f"L{self._x(piece.until, 1.0):.1f} {y_of(value):.1f}")
+                y = y_of(value) + aside
+                way.append(f"{'L' if joins else 'M'}{self._x(piece.from_, 0.0):.1f} {y:.1f}")
+                way.append(f"L{self._x(piece.until, 1.0):.1f} {y:.1f}")
                 before = piece
-            D.path(picture, " ".join(way), stroke=colour, stroke_width="2")
+            D.path(picture, " ".join(way), **stroke)
         return D.written(picture)
 
     def __str__(self) -> str:
@@ -216,6 +231,17 @@ class Plot(Chart):
             head = f"{D.clean(label)}{' ' * (width - D.cells(label))}"
             lines.append(f"{head} |{''.join(bar)}| {low:.6g} to {high:.6g}")
         return "\n".join([*lines, _axis(self.span, width)])
+
+
+def _stroke(place: int) -> dict[str, str]:
+    """How a line is drawn: there are only so many colours, then they come again in dashes."""
+    turn, colour = divmod(place, len(_COLOURS))
+    dashes = _DASHES[turn % len(_DASHES)]
+    return {
+        "stroke": _COLOURS[colour],
+        "stroke_width": "2",
+        **({"stroke_dasharray": dashes} if dashes else {}),
+    }
 
 
 def _eighth(value: float, low: float, high: float) -> int:

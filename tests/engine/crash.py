@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,15 +25,18 @@ from typing import Any, NoReturn
 import everview
 from everview.database import Database
 from everview.errors import StoreError
+from everview.runtime import evaluate, housekeeping
 from everview.runtime.files import Files
 from everview.runtime.housekeeping import MergeTask
 from everview.runtime.trace import Trace
 from tests.engine.feeding import Feed
 
 _GROUP, _KILL, _LOG = "EVERVIEW_TEST_GROUP", "EVERVIEW_TEST_KILL", "EVERVIEW_TEST_LOG"
+_HERE = "EVERVIEW_TEST_HERE"  # up to how many rows the driver works on itself
 
-# Where a process is killed: in a task or in the driver, and at which of its calls, by chance up to so many.
-IN_TASKS = {"run": 25, "compact": 4, "merge": 2}
+# Where a process is killed, and at which of its calls, by chance up to so many. What tasks do, the driver
+# does itself where it is little.
+IN_TASKS = {"intake": 6, "run": 25, "compact": 4, "merge": 2}
 IN_DRIVER = {"manifest": 4, "insert": 2, "clean": 6, "time": 30}
 MOMENTS = ("before", "half", "after")
 
@@ -105,21 +108,20 @@ def die(why: str) -> NoReturn:
 def arm(kill: Kill, in_task: bool) -> None:
     """Puts the trigger where it belongs in this process."""
     trigger = Trigger(kill)
-    merged, merge_task = Trace.merged, MergeTask.__call__  # perhaps with another trigger already
+    merged, merge = Trace.merged, MergeTask.merged  # perhaps with another trigger already
 
     def watched_merge(trace: Trace, *args: Any) -> Trace:
         say("compacted")
         return _within(trigger, partial(merged, trace, *args))
 
-    def watched_task(task: MergeTask, batches: Any) -> Any:
+    def watched_task(task: MergeTask, numbers: Any) -> Any:
         say("merged")
-        return iter(_within(trigger, lambda: list(merge_task(task, batches))))
+        return iter(_within(trigger, lambda: list(merge(task, numbers))))
 
-    if in_task:
-        Trace.merged = watched_merge  # type: ignore[method-assign]
-        MergeTask.__call__ = watched_task  # type: ignore[method-assign, assignment]
-    if kill.where in (IN_TASKS if in_task else IN_DRIVER):
-        _watch_files(trigger)
+    Trace.merged = watched_merge  # type: ignore[method-assign]
+    MergeTask.merged = watched_task  # type: ignore[method-assign]
+    if kill.where in (IN_TASKS if in_task else {**IN_TASKS, **IN_DRIVER}):
+        _watch_files(trigger, in_task)
 
 
 def _within(trigger: Trigger, work: Callable[[], Any]) -> Any:
@@ -130,12 +132,12 @@ def _within(trigger: Trigger, work: Callable[[], Any]) -> Any:
         trigger.merging = False
 
 
-def _watch_files(trigger: Trigger) -> None:
+def _watch_files(trigger: Trigger, in_task: bool) -> None:
     write, delete = Files.write, Files.delete
 
     def watched_write(files: Files, path: str, data: bytes | memoryview) -> None:
         call = partial(write, files, path, data)
-        if _place(path, trigger.merging) == trigger.kill.where:
+        if _place(path, trigger.merging, in_task) == trigger.kill.where:
             with files._explained("write", path):
                 trigger.around(call, partial(_half, files, path, data))
         else:
@@ -149,12 +151,14 @@ def _watch_files(trigger: Trigger) -> None:
     Files.delete = watched_delete  # type: ignore[method-assign]
 
 
-def _place(path: str, merging: bool) -> str:
+def _place(path: str, merging: bool, in_task: bool) -> str:
     """Which kind of write this is."""
     folder = path.split("/", 1)[0]
     if merging:
         return "compact" if folder == "runs" else "merge"
-    return {"manifests": "manifest", "inbox": "insert", "late": "insert"}.get(folder, "run")
+    if folder in ("inbox", "late", "ports"):
+        return "intake" if in_task else "insert"
+    return {"manifests": "manifest", "runs": "run", "views": "run"}.get(folder, "other")
 
 
 def _half(files: Files, path: str, data: bytes | memoryview) -> None:
@@ -167,6 +171,8 @@ def _half(files: Files, path: str, data: bytes | memoryview) -> None:
 def work(store: str, folder: str, rounds: int, upto: int) -> None:
     """Opens the store as any process does, and goes on with what is to be done."""
     feed = Feed(Path(folder), rounds)
+    evaluate.SMALL = housekeeping.FEW = int(os.environ[_HERE])
+    housekeeping.POLICY = replace(housekeeping.POLICY, fan=3)  # there is more to merge
     with everview.connect(store, _session(), partitions=2) as db:
         db.execute(feed.script)
         kills = _told()
@@ -213,11 +219,16 @@ def _told() -> list[Kill]:
     return [Kill(where, int(call), moment) for where, call, moment in found]
 
 
-def run_victim(folder: Path, rounds: int, upto: int, *kills: Kill) -> subprocess.CompletedProcess[str]:
-    """Starts a victim, and waits for its end; its store, its input and its log are in the folder."""
+def run_victim(
+    folder: Path, rounds: int, upto: int, *kills: Kill, here: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Starts a victim, and waits for its end; its store, its input and its log are in the folder.
+
+    `here` is up to how many rows the driver works on itself.
+    """
     root = str(Path(__file__).parents[2])
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    told = {_KILL: ",".join(map(str, kills)), _LOG: str(folder / "log")}
+    told = {_KILL: ",".join(map(str, kills)), _LOG: str(folder / "log"), _HERE: str(here)}
     around = {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable, "POLARS_MAX_THREADS": "1"}
     arguments = [str(folder / "store"), str(folder / "in"), str(rounds), str(upto)]
     return subprocess.run(

@@ -220,7 +220,7 @@ def test_a_full_disk(spark: SparkSession, tmp_path: Path) -> None:
         db.run(finish=True)
         expected = everything(db)
     (tmp_path / "full").mkdir()
-    where = ("run", "compact", "merge", "manifest", "insert")
+    where = ("intake", "run", "compact", "merge", "manifest", "insert")
     done = run_victim(tmp_path / "full", 5, 5, *(Kill(place, 3, "full") for place in where))
     assert done.returncode == 0, done.stderr
     store = tmp_path / "full" / "store"
@@ -266,18 +266,18 @@ def test_a_source_file_vanishes_before_it_is_read(
 ) -> None:
     path, come = tmp_path / "store", tmp_path / "in"
     put_first(come)
-    batch = pipeline.Batch
+    take_in = pipeline.take_in
 
-    def without_the_file(*args: Any) -> pipeline.Batch:
+    def without_the_file(*args: Any) -> pipeline.TakenIn:
         (come / "2.csv").rename(tmp_path / "2.csv")
-        return batch(*args)
+        return take_in(*args)
 
     with everview.connect(str(path), spark, partitions=2) as db:
         db.execute(FED.format(source=f"csv('{come}')"))
         db.run()
         kept = manifest_of(path)
         put_second(come)
-        monkeypatch.setattr(pipeline, "Batch", without_the_file)
+        monkeypatch.setattr(pipeline, "take_in", without_the_file)
         refused(
             db.run,
             f"{come}/2.csv was there and is gone, before it was read\n"

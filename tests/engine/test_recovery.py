@@ -27,25 +27,28 @@ ROUNDS = KILLS + 2
 
 
 def kills(seed: int) -> list[Kill]:
-    """Each place at least twice, at different moments; there is little to clean or to merge at first."""
+    """Each place twice, at different moments; there is little to clean or to merge at first."""
     rng = random.Random(seed)
-    early = [*PLACES, "run"]
+    early = list(PLACES)
     rng.shuffle(early)
     early.sort(key=lambda place: place in ("clean", "merge", "compact"))
-    later = list(PLACES)
+    later = [place for place in PLACES if place != "time"]
     rng.shuffle(later)
     places = [*early, *later]
     moments = [MOMENTS[(seed + places[:i].count(place)) % len(MOMENTS)] for i, place in enumerate(places)]
     return [Kill.chosen(rng, *both) for both in zip(places, moments, strict=True)]
 
 
-def killed_again_and_again(folder: Path, seed: int) -> list[str]:
-    """One victim after the other on one store; what they said. The last one is let live."""
+def killed_again_and_again(folder: Path, seed: int, here: int) -> list[str]:
+    """One victim after the other on one store; what they said. The last one is let live.
+
+    `here` is up to how many rows the driver works on itself, without a job.
+    """
     folder.mkdir()
     for i, kill in enumerate(kills(seed)):
-        done = run_victim(folder, ROUNDS, i + 2, kill)
+        done = run_victim(folder, ROUNDS, i + 2, kill, here=here)
         assert done.returncode == -signal.SIGKILL, done.stderr
-    done = run_victim(folder, ROUNDS, ROUNDS)
+    done = run_victim(folder, ROUNDS, ROUNDS, here=here)
     assert done.returncode == 0, done.stderr
     return (folder / "log").read_text().splitlines()
 
@@ -59,7 +62,7 @@ def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path) -> None:
         expected = everything(db)
     assert all(expected.values()), "the test is of use only where there is something to lose"
     with ThreadPoolExecutor(2) as pool:
-        logs = list(pool.map(killed_again_and_again, [tmp_path / "a", tmp_path / "b"], [1, 2]))
+        logs = list(pool.map(killed_again_and_again, [tmp_path / "a", tmp_path / "b"], [1, 2], [0, 10_000]))
     for folder in (tmp_path / "a", tmp_path / "b"):
         with everview.connect(str(folder / "store"), spark) as db:
             found = everything(db)

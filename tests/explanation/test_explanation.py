@@ -165,6 +165,14 @@ def test_growth_of_a_shared_operator_is_said_once() -> None:
     assert explain(STREAMS + view + "SELECT * FROM a; SELECT k + 1 AS k FROM a").count("grows") == 1
 
 
+def test_growth_of_each_operator_is_said() -> None:
+    """Two that grow alike are two."""
+    views = "CREATE VIEW a AS SELECT k FROM s EXCEPT ALL SELECT k FROM r;"
+    views += "CREATE VIEW b AS SELECT k, v FROM s EXCEPT ALL SELECT k, w FROM r;"
+    said = "grows with every different record: Difference keeps both sides for ever, put a window on s or r"
+    assert [part.growth for part in explanation_of(STREAMS + views).parts] == [(said,), (said,)]
+
+
 def test_nothing_to_explain_is_an_empty_text() -> None:
     found = explanation_of(STREAMS)
     assert (found.text(), found.operators) == ("", ())

@@ -72,6 +72,16 @@ def test_edges_lead_from_box_to_box_and_through_none(graph: Graph) -> None:
                 assert before or (beside and not bends)
 
 
+def test_where_edges_lead_far_there_is_room_to_follow_them() -> None:
+    near, far = (
+        lay_out(dict.fromkeys(range(count), (50.0, 250.0)), {0: [], **{i: [0] for i in range(1, count)}})
+        for count in (3, 9)
+    )
+    assert near.corners[1][0] == 50 + LAYER_GAP
+    assert far.corners[1][0] > 50 + LAYER_GAP
+    assert {points[1][0] for points in far.routes.values()} == {50.0}, "they bend all the way"
+
+
 def test_a_source_stands_next_to_who_reads_it() -> None:
     """A table that is joined at the end of a long plan is drawn there, not at the beginning."""
     chain = {i: [i - 1] if i else [] for i in range(8)}

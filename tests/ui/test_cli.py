@@ -43,10 +43,65 @@ def test_explain_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "begin"), [("text", "Project s.v"), ("svg", "<svg "), ("json", '{"parts": ')]
 )
-def test_explain_in_every_format(format: str, begin: str) -> None:
-    done = everview("explain", f"{STREAM} SELECT v FROM s", "--format", format)
+def test_explain_in_every_format(format: str, begin: str, tmp_path: Path) -> None:
+    done = everview("explain", f"{STREAM} SELECT v FROM s", "--format", format, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(begin)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["the store that is named", "the one in this folder"])
+def test_explain_knows_the_names_of_a_store(store: str, tmp_path: Path, named: bool) -> None:
+    if not named:
+        (tmp_path / "everview-store").symlink_to(store)
+    done = everview("explain", "SELECT v FROM w", *(["--path", store] if named else []), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Project w.v  · WKS\n  View w  · WKS · keeps its changes, for ever")
+
+
+def test_explain_makes_no_store(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text(f"{STREAM} SELECT v FROM s;")
+    done = everview("explain", "v.sql", "--path", "new", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Project s.v")
+    done = everview("explain", "SELECT v FROM s", "--path", "new", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"there is no Everview store at {tmp_path}/new\n  next: ")
+    done = everview("explain", "SELECT v FROM s", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("there is no stream, table or view 's'\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["v.sql"]
+
+
+def test_explain_a_script_beside_what_the_store_has(store: str) -> None:
+    """As it is there it is no news; otherwise the script is explained by itself, if it can be."""
+    same = everview("explain", f"{STREAM} SELECT v FROM s", "--path", store)
+    assert (same.returncode, same.stderr) == (0, "")
+    other = "CREATE STREAM s (u INT, ts TIMESTAMP, TIMELINE ts); SELECT u FROM s"
+    alone = everview("explain", other, "--path", store)
+    assert alone.returncode == 0
+    assert alone.stdout.startswith("Project s.u")
+    assert alone.stderr == (
+        f"explained by itself: at {store} there is already a stream 's' with another definition\n"
+    )
+    both = everview("explain", f"{other}; SELECT v FROM w", "--path", store)
+    assert (both.returncode, both.stdout) == (1, "")
+    assert both.stderr.startswith("there is already a stream 's' with another definition\n  line 1")
+
+
+@pytest.mark.parametrize("format", ["text", "svg", "json"])
+def test_who_reads_a_plan_may_stop_reading(format: str, tmp_path: Path) -> None:
+    """As `| head -1` does; here before anything is written."""
+    script = STREAM + "".join(f"CREATE VIEW v{i} AS SELECT v FROM s [NOW];" for i in range(400))
+    (tmp_path / "v.sql").write_text(script)
+    process = subprocess.Popen(
+        [EVERVIEW, "explain", "v.sql", "--format", format],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert (process.wait(), process.stderr.read()) == (0, "")
+    process.stderr.close()
 
 
 @pytest.mark.parametrize(
@@ -89,6 +144,7 @@ def test_a_demo_that_is_not_there_is_known_before_spark_starts() -> None:
         (["changes", "s"], "'s' is a stream, and only a view has a change stream"),
         (["changes", "w", "--encoding", "tag"], "changes are not shown as 'tag'\n  did you mean 'tags'?"),
         (["changes", "w", "--since", "soon"], "Invalid value for '--since'"),
+        (["explain", "SELECT v FROM ww"], "there is no stream, table or view 'ww'\n  line 1, column 15"),
     ],
 )
 def test_a_mistake_on_a_store_is_told_before_spark_starts(
@@ -190,8 +246,8 @@ def test_a_store_that_another_process_writes(tmp_path: Path) -> None:
         (["explain"], "Missing argument"),
     ],
 )
-def test_a_mistake_is_one_message_and_exit_code_1(arguments: list[str], said: str) -> None:
-    done = everview(*arguments)
+def test_a_mistake_is_one_message_and_exit_code_1(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = everview(*arguments, cwd=tmp_path)
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stdout == ""

@@ -55,14 +55,15 @@ class Box:
     @property
     def head(self) -> float:
         """The height of the head; the title of a view says all that its head would."""
-        return 6.0 if self.titles and self.operator.kind == "View" else _HEAD
+        return 2.0 if self.titles and self.operator.kind == "View" else _HEAD
 
     @property
     def height(self) -> float:
         body = self.head + _LINE * (len(self.details) + len(self.origin)) + _GLYPH * len(self.lines)
         body += _GLYPH if self.operator.window is not None else 0
+        body += 6 if self.head == _HEAD else 2
         kept = _LINE * len(self.kept) + 7 if self.kept else 0
-        return _BAND * len(self.titles) + body + 6 + kept
+        return _BAND * len(self.titles) + body + kept
 
     def draw(self, picture: Element, x: float, y: float) -> None:
         """Draws the box with its corner at a point."""

@@ -17,8 +17,9 @@ Size = tuple[float, float]  # flow, cross
 Point = tuple[float, float]
 Inputs = Mapping[int, Sequence[int]]  # the boxes that each box reads
 
-LAYER_GAP = 62.0
+LAYER_GAP = 62.0  # between two layers, at least
 BOX_GAP = 22.0
+_STEEP, _BEND, _MOST_BEND = 300.0, 0.08, 70.0  # an edge that leads farther across gets so much more of a gap
 _LANE = 10.0  # the room of an edge that passes a layer
 _SWEEPS = 12
 
@@ -45,11 +46,11 @@ def lay_out(sizes: Mapping[int, Size], inputs: Inputs) -> Layout:
     layers = _layers(_levels(inputs), inputs, sizes)
     _put_in_order(layers)
     _put_in_place(layers)
-    starts, end = _flow(layers)
+    starts, gaps, end = _flow(layers)
     corners = {i: (starts[layers.level[i]], layers.cross[i] - sizes[i][1] / 2) for i in sizes}
     routes = {
         (producer, consumer, place): [
-            *_way(layers, starts, producer, consumer),
+            *_way(layers, starts, gaps, producer, consumer),
             _port(corners[consumer], sizes[consumer], place, len(producers)),
         ]
         for consumer, producers in inputs.items()
@@ -189,24 +190,34 @@ def _spread(layers: _Layers, row: Sequence[Item], wanted: Sequence[float]) -> No
         layers.cross[item] = level + offset
 
 
-def _flow(layers: _Layers) -> tuple[list[float], float]:
-    """Where each layer begins along the flow, and where the last one ends."""
+def _flow(layers: _Layers) -> tuple[list[float], list[float], float]:
+    """Where each layer begins along the flow, the gap before it, and where the last one ends."""
     starts: list[float] = []
-    at = 0.0
+    gaps: list[float] = []
+    end = 0.0
     for row in layers.rows:
-        starts.append(at)
-        at += max((layers.sizes[i][0] for i in row if isinstance(i, int)), default=0.0) + LAYER_GAP
-    return starts, max(0.0, at - LAYER_GAP)
+        gaps.append(_gap(layers, row) if starts else 0.0)
+        starts.append(end + gaps[-1])
+        end = starts[-1] + max((layers.sizes[i][0] for i in row if isinstance(i, int)), default=0.0)
+    return starts, gaps, end
 
 
-def _way(layers: _Layers, starts: Sequence[float], producer: int, consumer: int) -> list[Point]:
+def _gap(layers: _Layers, row: Sequence[Item]) -> float:
+    """The gap before a layer: wider where an edge leads far across, or it would lie along all the others."""
+    spans = [abs(layers.cross[item] - layers.cross[low]) for item in row for low in layers.below[item]]
+    return LAYER_GAP + min(_MOST_BEND, max(0.0, max(spans, default=0.0) - _STEEP) * _BEND)
+
+
+def _way(
+    layers: _Layers, starts: Sequence[float], gaps: Sequence[float], producer: int, consumer: int
+) -> list[Point]:
     """From the middle of the producer, straight through each layer that is passed."""
     at = layers.level[producer]
     here = layers.cross[producer]
-    points = [(starts[at] + layers.sizes[producer][0], here), (starts[at + 1] - LAYER_GAP, here)]
+    points = [(starts[at] + layers.sizes[producer][0], here), (starts[at + 1] - gaps[at + 1], here)]
     for passed in range(at + 1, layers.level[consumer]):
         lane = layers.cross[producer, passed]
-        points += [(starts[passed], lane), (starts[passed + 1] - LAYER_GAP, lane)]
+        points += [(starts[passed], lane), (starts[passed + 1] - gaps[passed + 1], lane)]
     return points
 
 

@@ -138,7 +138,7 @@ class _Graph:
         self._catalog = catalog
         self._numbers: dict[tuple[bool, N.Node], int] = {}
         self._found: dict[int, Operator] = {}
-        self._said: set[str] = set()  # of a shared operator it is said once that it grows
+        self._told: set[N.Node] = set()  # of a shared operator it is said once that it grows
         self._events: dict[str, int] = {}  # the event streams of the script, and who answers them
 
     def part(self, kind: str, name: str | None, plan: N.Node) -> Part:
@@ -151,8 +151,8 @@ class _Graph:
             return Part(kind, name, root, better.fired, notes=(EVENTS_KEEP,))
         points = synchronization(better.plan)
         shown = points if points.full != EVERY else None
-        growth = tuple(said for said in grows(better.plan) if said not in self._said)
-        self._said.update(growth)
+        growth = grows(better.plan, self._told)
+        self._told.update(better.plan.walk())
         return Part(kind, name, root, better.fired, shown, growth)
 
     def operators(self, parts: list[Part]) -> list[Operator]:

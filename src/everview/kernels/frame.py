@@ -30,11 +30,22 @@ State = Mapping[str, Frame]
 
 @dataclass(frozen=True)
 class Slice:
-    """(b0, b1]: the instants that one step evaluates; `first` says that nothing came before."""
+    """(b0, b1]: the instants that one step evaluates; `first` says that nothing came before.
+
+    The first slice begins before all rows and the last one never ends. What happens again and again by
+    itself happens from `start`, the first timestamp, until `present`, the newest, as the clock does.
+    """
 
     b0: int
     b1: int
     first: bool = False
+    start: int = LEAST
+    present: int = INFINITY - 1
+
+    @property
+    def ticking(self) -> tuple[int, int]:
+        """The first and the last instant at which something may happen by itself."""
+        return max(self.b0 + 1, self.start), min(self.b1, self.present)
 
 
 @dataclass(frozen=True)

@@ -90,10 +90,22 @@ def changing(rows: Frame) -> Frame:
 
 
 def relation_at_points(new: Frame, state: State, slice_: Slice, step: int, origin: int) -> Result:
-    """RSTREAM: the whole relation at every point of the grid in the slice; the state is the input."""
+    """RSTREAM: the whole relation at every point of the grid in the slice; the state is the input.
+
+    Points are there while the clock ticks: a row that holds for ever is not streamed out for ever.
+
+    >>> from everview.kernels.frame import changes
+    >>> rows = changes({"v": [1]}, [(1, INFINITY, 1)])
+    >>> last = Slice(0, INFINITY - 1, present=5)
+    >>> relation_at_points(rows, {"rows": rows.clear()}, last, 2, 0).output[FROM].to_list()
+    [2, 4]
+    """
+    begin, end = slice_.ticking
+    if begin > end:
+        return Result(new.clear(), {"rows": new})
     rows = stacked([state["rows"], new])
-    low = pl.max_horizontal(FROM, pl.lit(slice_.b0 + 1, pl.Int64))
-    high = pl.min_horizontal(pl.col(UNTIL) - 1, pl.lit(slice_.b1, pl.Int64))
+    low = pl.max_horizontal(FROM, pl.lit(begin, pl.Int64))
+    high = pl.min_horizontal(pl.col(UNTIL) - 1, pl.lit(end, pl.Int64))
     first = pl.lit(origin, pl.Int64) - ((pl.lit(origin, pl.Int64) - low) // step) * step
     streamed = (
         rows.with_columns(first.alias("_first"), high.alias("_last"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
+from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,12 +15,14 @@ from everview.kernels.frame import Slice
 from everview.runtime.files import Files
 from everview.runtime.manifest import Traces
 from everview.runtime.prepare import Evaluated as Evaluated
-from everview.runtime.prepare import Prepared
-from everview.runtime.runs import bring_to_disk
-from everview.runtime.task import StageTask, read_lines
+from everview.runtime.prepare import Pieces, Prepared
+from everview.runtime.program import Program
+from everview.runtime.task import StageTask
 from everview.spark import physical as P
 from everview.spark.physical import operator_name as operator_name
-from everview.spark.step import chain
+from everview.spark.step import chain, comes_alone
+
+SMALL = 20_000  # rows, new ones and state
 
 
 def evaluate(
@@ -26,38 +30,49 @@ def evaluate(
     files: Files,
     partitions: int,
     plans: Mapping[str, P.Physical],
-    scans: Mapping[P.Scan, DataFrame],
+    scans: Mapping[P.Scan, DataFrame | None],
     before: Traces,
     step: int,
     slice_: Slice,
     *,
-    named: Callable[[P.Physical], str] | None = None,
-    beside: DataFrame | None = None,
+    named: Callable[[P.Physical], str] = operator_name,
+    pieces: Pieces = MappingProxyType({}),
 ) -> Evaluated:
     """Evaluates the plans of views over the new rows that `scans` hold, and the state as it was before.
 
-    `named` says under which name an operator keeps its state; `beside` yields lines of other runs that the
-    same job writes. When it returns, all files that the result names are on the disk.
+    `pieces` has more new rows, for the ports of stages; `named` says under which name an operator keeps its
+    state. What it writes may not yet be on the disk.
     """
-    work = Prepared.of(plans, before, named or operator_name)
-    programs = work.programs(_hasty(files), partitions, before, step, slice_)
+    work = Prepared.of(plans, before, named)
+    programs = work.programs(hasty(files), partitions, before, step, slice_, pieces)
+    if _is_small(programs, pieces) and comes_alone(work.stages[0], scans, slice_.first):
+        return work.evaluated(_done_here(programs[0], partitions), before)
     tasks = [partial(StageTask, program) for program in programs]
-    frames = chain(session, work.stages, scans, partitions, slice_.first, tasks)
-    frames += [] if beside is None else [beside]
+    woken = {stage for stage, _ in pieces}
+    frames = chain(session, work.stages, scans, partitions, slice_.first, tasks, woken)
     lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
-    reports = [report for line in lines if not line.trace for report in json.loads(line.run)]
-    done = work.evaluated(reports, before)
-    for trace, runs in read_lines((line.trace, line.run) for line in lines if line.trace).items():
-        done.traces[trace] = (*before.get(trace, ()), *runs)
-    bring_to_disk(files, before, done.traces)
-    return done
+    return work.evaluated((report for line in lines for report in json.loads(line.run)), before)
 
 
-def _hasty(files: Files) -> Files:
+def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
+    """Whether a step is done sooner than it is handed to Spark: one stage, and few rows in all."""
+    if len(programs) != 1:
+        return False
+    rows = sum(piece.run.rows for found in pieces.values() for piece in found)
+    return rows + programs[0].state_rows <= SMALL
+
+
+def _done_here(program: Program, partitions: int) -> list[dict[str, Any]]:
+    """What the tasks of a stage tell, when they are run in this process."""
+    nothing = [None] * len(program.stage.ports)
+    return [program.run(nothing, partition).report(program.number) for partition in range(partitions)]
+
+
+def hasty(files: Files) -> Files:
     """The same files, written without waiting for the disk: that is done once, for all, at the end."""
-    hasty = copy.copy(files)
-    hasty.durable = False
-    return hasty
+    same = copy.copy(files)
+    same.durable = False
+    return same
 
 
 def scans_of(plans: Iterable[P.Physical]) -> set[P.Scan]:

@@ -200,6 +200,29 @@ class Files:
         frame = frame if where is None else frame.filter(where)
         return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
 
+    def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
+        """Writes frames of the same columns as the parts of one file, and says how many bytes it takes."""
+        tables = [part.rechunk().to_arrow() for part in parts]
+        sink = pa.BufferOutputStream()
+        options = arrow_ipc.IpcWriteOptions(compression=None if self.local else "lz4")
+        with arrow_ipc.new_file(sink, tables[0].schema, options=options) as writer:
+            for table in tables:
+                batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+                writer.write_batch(batches[0])
+        data = memoryview(sink.getvalue())
+        self.write(path, data)
+        return len(data)
+
+    def read_part(self, path: str, number: int) -> Frame:
+        """One part of a file; the others stay where they are."""
+        data = self._mapped(path)
+        try:
+            frame = pl.from_arrow(arrow_ipc.open_file(data).get_batch(number), rechunk=False)
+        except (ArrowException, OSError, ValueError) as error:
+            raise self.damaged(path, _first_line(error)) from error
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
     def _mapped(self, path: str) -> Any:
         """The bytes of a file as a buffer; those of a local file as they lie on the disk."""
         if not self.local:

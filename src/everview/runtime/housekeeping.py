@@ -19,11 +19,12 @@ from everview.runtime.compaction import Policy, merges
 from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.task import LINES, read_lines, run_line
+from everview.runtime.task import LINES, by_trace, read_lines, run_line, write_run
 from everview.runtime.trace import Trace
 
-_POLICY = Policy(cancelling=False)
+POLICY = Policy(cancelling=False, fan=8, large=100_000)  # what is read by time needs no large files
 _ANSWERS = Policy(cancelling=True)
+FEW = 100_000  # rows that are merged sooner than Spark is told to
 
 Groups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
 
@@ -50,7 +51,9 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     ended = horizons(manifest, catalog)
     changed: dict[TraceId, tuple[Run, ...]] = {}
     for trace, runs in manifest.traces.items():
-        if trace.owner not in (alive if trace.kind == "state" else names):
+        if trace.kind == "port":
+            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
+        elif trace.owner not in (alive if trace.kind == "state" else names):
             changed[trace] = ()
         elif trace.kind == "inbox" and trace.owner in sources:
             changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
@@ -89,18 +92,22 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     seen = min(manifest.bound, manifest.present)
     groups: Groups = []
     for trace, runs in manifest.traces.items():
-        if trace.kind == "state":
+        if trace.kind in ("state", "port"):
             continue
         horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
         waiting = trace.kind in ("inbox", "late", "rejected")
         passed = [r for r in runs if not waiting or r.greatest_from <= manifest.bound]
-        policy = _ANSWERS if trace.kind == "complete" else _POLICY
+        policy = _ANSWERS if trace.kind == "complete" else POLICY
         groups += [(trace, tuple(g), horizon) for g in merges(passed, policy, horizon)]
     if not groups:
         return manifest
-    parts = min(len(groups), session.sparkContext.defaultParallelism)
-    lines = session.range(0, len(groups), 1, parts).mapInArrow(MergeTask(groups, files, manifest.step), LINES)
-    merged = read_lines((line.trace, line.run) for line in lines.collect())
+    task = MergeTask(groups, files, manifest.step)
+    if sum(run.rows for _, runs, _ in groups for run in runs) <= FEW:
+        merged = by_trace(task.merged(range(len(groups))))
+    else:
+        parts = min(len(groups), session.sparkContext.defaultParallelism)
+        lines = session.range(0, len(groups), 1, parts).mapInArrow(task, LINES).collect()
+        merged = read_lines((line.trace, line.run) for line in lines)
     return manifest.with_traces(_replaced(manifest, groups, merged))
 
 
@@ -125,16 +132,21 @@ class MergeTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A line for each run that was written."""
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                trace, runs, horizon = self.groups[number]
-                rows = Trace(trace, runs, self.files).read(until_after=horizon)
-                small = rows if rows.is_empty() else _small(trace, rows, horizon)
-                if not small.is_empty():
-                    yield run_line(trace, small, self.files, self.step)
+            for trace, run in self.merged(batch.column(0).to_pylist()):
+                yield run_line(trace, run)
+
+    def merged(self, numbers: Iterable[int]) -> Iterator[tuple[TraceId, Run]]:
+        """The runs that were written for some of the groups."""
+        for number in numbers:
+            trace, runs, horizon = self.groups[number]
+            rows = Trace(trace, runs, self.files).read(until_after=horizon)
+            small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
+            if not small.is_empty():
+                yield trace, write_run(trace, small, self.files, self.step)
 
 
-def _small(trace: TraceId, rows: Frame, horizon: int) -> Frame:
-    """The changes of a view may cancel; rows of streams and tables are those that came."""
+def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:
+    """The changes of a view may cancel, if some take others back; rows of streams are those that came."""
     if trace.kind == "complete":
         return consolidate(rows, horizon)
-    return consolidate(rows) if trace.kind == "view" else rows
+    return consolidate(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows

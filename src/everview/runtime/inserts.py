@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -10,12 +10,8 @@ import polars as pl
 from everview.algebra.schema import Schema
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import EverviewError, StoreError
-from everview.kernels.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
-from everview.runtime.bounds import Arrived
-from everview.runtime.intake import why_late
-from everview.runtime.manifest import Manifest
+from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
 from everview.runtime.rows import frame_of, frame_type, record_of
-from everview.runtime.runs import TraceId
 from everview.spark.physical import column
 
 
@@ -101,53 +97,3 @@ def _cast(values: pl.Series, type_: pl.DataType) -> pl.Series:
     if values.dtype.is_numeric() and isinstance(type_, (pl.Datetime, pl.Date, pl.Duration, pl.String)):
         raise StoreError("a number is none")
     return values.cast(type_, strict=True)
-
-
-def split_late(
-    frame: Frame, entry: StreamEntry | TableEntry, manifest: Manifest, step: int
-) -> tuple[dict[TraceId, Frame], Arrived]:
-    """The rows that are taken and those that are late, with the reason and their text; and the counts."""
-    inbox = TraceId("inbox", entry.name)
-    if isinstance(entry, TableEntry):
-        return {inbox: frame}, Arrived(frame.height)
-    names = entry.columns.names
-    bounds = manifest.bounds.get(entry.name, {})
-    lines = {line.column: pl.col(column(names.index(line.column))).cast(pl.Int64) for line in entry.timelines}
-    lates = {
-        name: t <= bounds[name] for name, t in lines.items() if bounds.get(name, BEFORE_ALL) > BEFORE_ALL
-    }
-    is_late = pl.any_horizontal(lates.values()) if lates else pl.lit(False)
-    late, good = frame.filter(is_late), frame.filter(~is_late)
-    newest = good.select(t.max().alias(name) for name, t in lines.items()).row(0, named=True)
-    arrived = Arrived(
-        good.height, late.height, 0, {k: v for k, v in newest.items() if v is not None}, _least(good)
-    )
-    kept = {inbox: good}
-    if late.height:
-        kept[TraceId("late", entry.name)] = _told(late, lates, bounds, entry, manifest, step)
-    return kept, arrived
-
-
-def _least(frame: Frame) -> int | None:
-    least = frame[FROM].min()
-    return least if isinstance(least, int) else None
-
-
-def _told(
-    late: Frame,
-    lates: Mapping[str, pl.Expr],
-    bounds: Mapping[str, int],
-    entry: StreamEntry,
-    manifest: Manifest,
-    step: int,
-) -> Frame:
-    """Late rows with the step, the reason and the row as text; known from the next slice on."""
-    reason = pl.coalesce(
-        pl.when(is_late).then(pl.lit(why_late(name, bounds[name]))) for name, is_late in lates.items()
-    )
-    own = [column(i) for i in range(len(entry.columns))]
-    text = pl.struct(pl.col(c).alias(n) for c, n in zip(own, entry.columns.names, strict=True))
-    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, text.struct.json_encode()]
-    begin = pl.lit(manifest.bound + 1, pl.Int64).alias(FROM)
-    extra = [e.alias(column(len(own) + i)) for i, e in enumerate(said)]
-    return late.select(*own, *extra, begin, UNTIL, N)

@@ -29,20 +29,24 @@ class Kept:
         self.manifest = manifest
         self.catalog = catalog
 
-    def new_rows(self, scan: P.Scan, b0: int, b1: int) -> DataFrame:
-        """The rows of a stream or a table that begin in (b0, b1]."""
+    def new_rows(self, scan: P.Scan, b0: int, b1: int, runs: Sequence[Run] | None = None) -> DataFrame | None:
+        """The rows of a stream or a table that begin in (b0, b1], or those in some of its runs.
+
+        None if there are none for sure.
+        """
         b0 = max(b0, scan.since)
         if self.is_clock(scan):
             return self._ticks(b0, b1)
-        runs = [r for r in self.runs(scan) if r.greatest_from > b0 and r.least_from <= b1]
-        return self.read(runs, scan.of).filter(f"{FROM} > {long_sql(b0)} AND {FROM} <= {long_sql(b1)}")
+        there = self.runs(scan) if runs is None else runs
+        due = [r for r in there if r.greatest_from > b0 and r.least_from <= b1]
+        return self.read(due, scan.of, (b0, b1)) if due else None
 
     def known_rows(self, scan: P.Scan, upto: int) -> DataFrame:
         """All that is kept of a stream, a table or a view and begins by an instant."""
         if self.is_clock(scan):
             return self._ticks(BEFORE_ALL, upto)
         runs = [r for r in self.runs(scan) if r.least_from <= upto]
-        return self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(upto)}")
+        return self.read(runs, scan.of, (scan.since, upto))
 
     def all_rows(self, scan: P.Scan) -> DataFrame:
         """All that is kept of a view, also what is known to begin later."""
@@ -80,20 +84,26 @@ class Kept:
         """Whether the rows are the ticks of the clock."""
         return scan.name == CLOCK and CLOCK not in self.catalog.entries
 
-    def read(self, runs: Sequence[Run], types: tuple[DataType, ...]) -> DataFrame:
-        """The rows of some runs."""
+    def read(
+        self, runs: Sequence[Run], types: tuple[DataType, ...], begins: tuple[int, int] | None = None
+    ) -> DataFrame:
+        """The rows of some runs; those that begin in (b0, b1], if these are given.
+
+        Such bounds are no part of the plan: it is the same in every step, and so is what Spark compiles.
+        """
         schema = spark_schema(types)
         if not runs:
             return nothing(self.session, schema)
-        read = ReadTask(tuple(r.path for r in runs), self.files, to_arrow_schema(schema, timezone="UTC"))
+        paths = tuple(r.path for r in runs)
+        read = ReadTask(paths, self.files, to_arrow_schema(schema, timezone="UTC"), begins)
         parts = min(len(runs), self.session.sparkContext.defaultParallelism)
         return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
 
     def _ticks(self, b0: int, b1: int) -> DataFrame:
         """The clock ticks from the least timestamp of the first slice to the present."""
-        start, grain = self.manifest.start, self.catalog.clock_grain
-        end = min(b1, self.manifest.present)
-        if start is None or end < start:
+        start, present = self.manifest.ticking
+        end, grain = min(b1, present), self.catalog.clock_grain
+        if end < start:
             return nothing(self.session, spark_schema(P.Scan(CLOCK, _CLOCK_TYPES).types))
         first = Grid(grain).ceil(max(start, b0 + 1))
         ticks = self.session.range(first, end + 1, grain, 1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everview.errors import StoreError, counted
-from everview.kernels.frame import BEFORE_ALL
+from everview.kernels.frame import BEFORE_ALL, INFINITY
 from everview.runtime.files import FileMissing, Files
 from everview.runtime.runs import FOLDERS, Run, TraceId
 from everview.runtime.trace import missing_run
@@ -58,6 +58,15 @@ class Manifest:
     start: int | None = None
     since: Mapping[str, int] = field(default_factory=dict)
     marks: Sequence[tuple[int, int]] = ()
+
+    @property
+    def ticking(self) -> tuple[int, int]:
+        """From when until when the clock ticks: from the first timestamp to the newest; never, if none came.
+
+        >>> Manifest(start=3, present=9).ticking
+        (3, 9)
+        """
+        return INFINITY if self.start is None else self.start, self.present
 
     def runs(self, trace: TraceId) -> tuple[Run, ...]:
         """The runs of one trace; none if it has not yet begun."""

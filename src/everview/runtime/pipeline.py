@@ -27,16 +27,19 @@ from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST, Slice
 from everview.runtime.bounds import Arrived, move, took_in
-from everview.runtime.evaluate import evaluate, operator_name, scans_of
+from everview.runtime.evaluate import evaluate, hasty, operator_name, scans_of
 from everview.runtime.failures import failure
 from everview.runtime.housekeeping import completed, forget, merge
-from everview.runtime.inserts import split_late, table_rows
-from everview.runtime.intake import Batch
+from everview.runtime.inserts import table_rows
+from everview.runtime.intake import TakenIn, take_in
 from everview.runtime.kept import Kept
+from everview.runtime.late import split_late
 from everview.runtime.manifest import Manifest
 from everview.runtime.plans import cut, physical_plans, views_in
+from everview.runtime.ports import due
+from everview.runtime.prepare import Prepared
 from everview.runtime.questions import Asked, require_view
-from everview.runtime.runs import Run, TraceId
+from everview.runtime.runs import Run, TraceId, bring_to_disk
 from everview.runtime.session import local_session, prepared
 from everview.runtime.sources import Sources
 from everview.runtime.store import Settings, Store
@@ -44,6 +47,7 @@ from everview.runtime.tables import Assignments, put_in, require_key, rows_to_ch
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.spark import physical as P
+from everview.spark.lanes import Lane, lanes
 from everview.sql.query import Query
 
 _MARKS = 1000  # so many steps back a reader of changes can go on
@@ -165,10 +169,12 @@ class Pipeline:
             frame = table_rows(
                 rows, target, self._begin(before, at) if isinstance(target, TableEntry) else None
             )
-            kept, arrived = split_late(frame, target, before, step)
+            good, late, arrived = split_late(frame, target, before, step)
+            parts = {TraceId("inbox", target.name): good}
+            parts |= {} if late is None else {TraceId("late", target.name): late}
             traces = {
                 trace: Trace(trace, before.runs(trace), self.store.files).append(part, step).runs
-                for trace, part in kept.items()
+                for trace, part in parts.items()
             }
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
@@ -181,22 +187,22 @@ class Pipeline:
             before = self.store.manifest()
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
-            batch = Batch(Sources.of_frame(rows, target), before, begin)
-            try:
-                arrived = batch.arrived[target.name]
-                if arrived.rejected:
-                    raise StoreError(
-                        f"{counted(arrived.rejected, 'row')} for '{target.name}' cannot be taken: "
-                        f"{batch.first_reason()}",
-                        next_step="leave such rows out, or mend them",
-                    )
-                lines = batch.kept(BEFORE_ALL, step, self.store.files, before.bound).collect()
-            finally:
-                batch.done()
-            written = read_lines((line.trace, line.run) for line in lines)
-            traces = {trace: (*before.runs(trace), *runs) for trace, runs in written.items()}
+            sources = Sources.of_frame(rows, target)
+            taken = self._sorted(sources, sources.frame, before, begin)
+            arrived = taken.arrived[target.name]
+            if arrived.rejected:
+                raise StoreError(
+                    f"{counted(arrived.rejected, 'row')} for '{target.name}' cannot be taken: {taken.reason}",
+                    next_step="leave such rows out, or mend them",
+                )
+            traces = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
+
+    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int) -> TakenIn:
+        """Writes the rows of a batch into the store; what they are, and where they lie."""
+        files = hasty(self.store.files)
+        return take_in(sources, frame, before, begin, before.step + 1, files, self.store.settings.partitions)
 
     def _took_in(
         self,
@@ -213,7 +219,12 @@ class Pipeline:
             kept = self._kept(before, Catalog({target.name.casefold(): target}))
             require_key(kept, target, new, self._begin(before, at))
         known = took_in(before, {target.name: arrived}, self.now())
-        self.store.write_manifest(replace(known.with_traces(traces), step=step))
+        self._end(before, replace(known.with_traces(traces), step=step))
+
+    def _end(self, before: Manifest, after: Manifest) -> None:
+        """Ends a step: all its files are on the disk before the manifest that names them."""
+        bring_to_disk(self.store.files, before.traces, after.traces)
+        self.store.write_manifest(after)
 
     def _begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
         """From when a change of a table holds: at first from the beginning, later after the bound."""
@@ -277,7 +288,7 @@ class Pipeline:
                 s: kept.known_rows(s, before.bound) if s.kind == "rows" else kept.all_rows(s)
                 for s in scans_of([plan])
             }
-            slice_ = Slice(BEFORE_ALL, before.bound, first=True)
+            slice_ = Slice(BEFORE_ALL, before.bound, True, *before.ticking)
             done = evaluate(
                 self.session, files, self.store.settings.partitions, {name: plan}, scans, {}, step, slice_,
                 named=lambda node: operator_name(origin.get(node, node)),
@@ -285,7 +296,7 @@ class Pipeline:
             running = _operators(p for v, p in plans.items() if v != name)
             new = {t: r for t, r in done.traces.items() if t.kind == "view" or t.owner not in running}
             after = replace(before.with_traces(new), step=step, since=since)
-            self.store.write_manifest(completed(before, after, work.catalog))
+            self._end(before, completed(before, after, work.catalog))
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -361,7 +372,8 @@ class Pipeline:
         interval: str | None = None,
     ) -> StreamingQuery:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
-        sources = Sources.open(self.session, work.fed, heartbeat=interval is not None)
+        lanes = self._lanes(work, self.store.manifest())
+        sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping = None, False
 
         def step(frame: DataFrame, batch: int) -> None:
@@ -416,20 +428,18 @@ class Pipeline:
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
-            batch = None
+            taken = TakenIn({}, {})
             if came is not None and came[1].entries:
-                batch = Batch(came[1], before, before.bound + 1, came[0])
-            try:
-                arrived = {} if batch is None else batch.arrived
-                moved = move(work.streams, before, arrived, finish=finish, now=self.now())
-                if number is not None and moved == before and not any(arrived.values()):
-                    return  # only a beat of the heart
-                after, changes = self._evaluated(work, before, moved, batch)
-            finally:
-                if batch is not None:
-                    batch.done()
+                taken = self._sorted(came[1], came[0], before, before.bound + 1)
+            arrived = taken.arrived
+            moved = move(work.streams, before, arrived, finish=finish, now=self.now())
+            if number is not None and moved == before and not any(arrived.values()):
+                return  # only a beat of the heart
+            new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            session = self.session if came is None else came[0].sparkSession
+            after, changes = self._evaluated(work, session, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)
-            self.store.write_manifest(after)
+            self._end(before, after)
             if after.step % _CLEAN_EVERY == 0:
                 self.store.clean()
             state = sum(r.rows for runs in after.of("state").values() for r in runs)
@@ -438,34 +448,34 @@ class Pipeline:
             told(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
 
     def _evaluated(
-        self, work: Work, before: Manifest, moved: Manifest, batch: Batch | None
+        self, work: Work, session: SparkSession, before: Manifest, moved: Manifest
     ) -> tuple[Manifest, dict[str, int]]:
         step = before.step + 1
-        session = self.session if batch is None else batch.frame.sparkSession
-        kept = Kept(session, self.store.files, moved, work.catalog)
+        files, partitions = self.store.files, self.store.settings.partitions
         plans = work.plans(before.since)
-        beside = None if batch is None else batch.kept(moved.bound, step, self.store.files)
         changes = dict.fromkeys(plans, 0)
-        if moved.bound > before.bound or beside is not None:
-            going = plans if moved.bound > before.bound else {}
-            slice_ = Slice(before.bound, moved.bound, first=before.bound == BEFORE_ALL)
-            scans = {s: _new_rows(s, kept, slice_, batch) for s in scans_of(going.values())}
+        if moved.bound > before.bound:
+            slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.ticking)
+            kept = Kept(session, files, moved, work.catalog)
+            ready = due(self._lanes(work, before), moved, slice_)
+            scans = {
+                scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
+                for scan in scans_of(plans.values())
+            }
             done = evaluate(
-                session, self.store.files, self.store.settings.partitions, going, scans, before.traces,
-                step, slice_, beside=beside,
-            )  # fmt: skip
+                session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
+            )
             moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
         marks = (*before.marks[-_MARKS:], (step, moved.bound))
         moved = completed(before, replace(moved, step=step, marks=marks), work.catalog)
         after = forget(moved, work.catalog, _operators(plans.values()))
-        return merge(session, self.store.files, after, work.catalog), changes
+        return merge(session, files, after, work.catalog), changes
 
-
-def _new_rows(scan: P.Scan, kept: Kept, slice_: Slice, batch: Batch | None) -> DataFrame:
-    """The rows of a stream or a table that begin in the slice: those that waited, and those just come."""
-    waited = kept.new_rows(scan, slice_.b0, slice_.b1)
-    came = None if batch is None or kept.trace(scan).kind != "inbox" else batch.rows(scan, slice_.b1)
-    return waited if came is None else waited.unionAll(came)
+    def _lanes(self, work: Work, manifest: Manifest) -> tuple[Lane, ...]:
+        """How the rows of sources come to the kernels."""
+        streams = {e.name for e in work.fed if isinstance(e, StreamEntry)}
+        stages = Prepared.of(work.plans(manifest.since), manifest.traces).stages
+        return lanes(stages, streams, self.store.settings.partitions)
 
 
 def _operators(plans: Iterable[P.Physical]) -> set[str]:

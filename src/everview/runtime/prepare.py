@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from everview.errors import StoreError
 from everview.kernels.frame import Slice
 from everview.runtime.files import Files
+from everview.runtime.ports import Piece
 from everview.runtime.program import Program, part_name, route_of
 from everview.runtime.runs import Run, TraceId
 from everview.spark import physical as P
@@ -19,7 +21,8 @@ from everview.spark.fuse import Stage, kernels_of, stages
 from everview.spark.regions import Route
 
 Traces = Mapping[TraceId, tuple[Run, ...]]
-Place = tuple[int, int]  # which stage, and which piece of its work
+Place = tuple[int, int]  # which stage, and which of its works
+Pieces = Mapping[tuple[int, int], tuple[Piece, ...]]  # for a stage and a port of it
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,13 @@ class Prepared:
         }
 
     def programs(
-        self, files: Files, partitions: int, before: Traces, step: int, slice_: Slice
+        self,
+        files: Files,
+        partitions: int,
+        before: Traces,
+        step: int,
+        slice_: Slice,
+        pieces: Pieces = MappingProxyType({}),
     ) -> list[Program]:
         """What the tasks of each stage run."""
         kept: dict[tuple[int, int], dict[int, dict[str, tuple[Run, ...]]]] = defaultdict(dict)
@@ -77,8 +86,15 @@ class Prepared:
                 for place, work in enumerate(stage.work)
                 if work.kernel is not None
             }
-            states = [pickle.dumps(kept.get((number, p), {})) for p in range(partitions)]
-            programs.append(Program(number, _bare(stage), operators, states, files, step, slice_))
+            mine = [kept.get((number, p), {}) for p in range(partitions)]
+            rows = sum(
+                r.rows for state in mine for parts in state.values() for runs in parts.values() for r in runs
+            )
+            ports = tuple(pieces.get((number, port), ()) for port in range(len(stage.ports)))
+            states = list(map(pickle.dumps, mine))
+            programs.append(
+                Program(number, _bare(stage), operators, states, files, step, slice_, ports, rows)
+            )
         return programs
 
     def evaluated(self, reports: Iterable[Mapping[str, Any]], before: Traces) -> Evaluated:

@@ -12,6 +12,7 @@ from everview.kernels.frame import Frame, Slice, consolidate, stacked
 from everview.runtime.compaction import Policy
 from everview.runtime.files import Files
 from everview.runtime.light import empty_frame, run_light, shaped
+from everview.runtime.ports import Piece
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.stage import QUEUES, compact, empty_state, is_due, needed, policy, run_kernel
 from everview.runtime.trace import Trace
@@ -26,7 +27,8 @@ class Program:
     """A stage in one step, on any partition.
 
     `operators` has the name of each kernel by its place in the work; `states` what the kernels of a partition
-    have kept, packed, so that a task unpacks no other's.
+    have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `pieces`
+    has rows that lie ready for each port.
     """
 
     number: int
@@ -36,11 +38,13 @@ class Program:
     files: Files
     step: int
     slice: Slice
+    pieces: Sequence[Sequence[Piece]] = ()
+    state_rows: int = 0
 
     def run(self, given: Sequence[Frame | None], partition: int | None) -> Done:
         """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
         done = Done(partition)
-        registers = list(given)
+        registers = list(given) if partition is None else self._with_pieces(given, partition)
         # An aggregate without keys has one row from the beginning of time: in one partition only.
         slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
         states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
@@ -54,6 +58,15 @@ class Program:
         self._write_views(registers, done)
         done.handed_on = [self._leaving(registers, i) for i in self.stage.hands_on]
         return done
+
+    def _with_pieces(self, given: Sequence[Frame | None], partition: int) -> list[Frame | None]:
+        """The rows of the ports with those that lie ready."""
+        ports = list(given)
+        for port, pieces in enumerate(self.pieces):
+            found = [piece.read(self.files, partition, self.slice) for piece in pieces]
+            frames = [frame for frame in (ports[port], *found) if frame is not None]
+            ports[port] = stacked(frames) if frames else None
+        return ports
 
     def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
         """The rows of a register; those that were taken back at once are gone."""

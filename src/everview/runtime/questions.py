@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -25,7 +24,7 @@ from everview.runtime.plans import cut, is_kept, physical_plan, views_in
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
 from everview.spark.output import intervals, snapshot, tags
-from everview.spark.step import Step
+from everview.spark.step import rows_of
 from everview.sql.query import Query
 from everview.temporal.keys import keys_of
 
@@ -112,12 +111,12 @@ class Asked:
             else:
                 scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):
-            return Step(kept.session, scans, 1, True, _no_task).frames([plan])[0]
+            return rows_of(kept.session, plan, scans)
         size = sum(r.rows for scan in scans for r in kept.runs(scan))
         partitions = self.partitions if size > _MANY else 1
         with tempfile.TemporaryDirectory() as folder:
             files = Files(folder, durable=False)
-            slice_ = Slice(BEFORE_ALL, LAST, first=True)
+            slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.ticking[0], t)
             done = evaluate(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
             runs = done.traces.get(TraceId("view", "answer"), ())
             return (
@@ -192,10 +191,6 @@ def _needs_history(plan: N.Node, views: Container[str]) -> bool:
 
 def _has_kernels(plan: P.Physical) -> bool:
     return isinstance(plan, P.KERNELS) or any(_has_kernels(i) for i in plan.inputs)
-
-
-def _no_task(node: object, layout: object) -> NoReturn:
-    raise TypeError("a plan without kernels has no tasks")
 
 
 def _always(rows: DataFrame) -> DataFrame:

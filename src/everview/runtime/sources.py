@@ -18,10 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
 from everview.algebra.text import name_sql, string_sql, type_sql
+from everview.algebra.time import INFINITY
 from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
-from everview.spark.catalyst import spark_type
+from everview.spark.catalyst import FROM, UNTIL, N, null_sql, spark_type
 from everview.spark.exchange import Layout, slot
+from everview.spark.lanes import Carriage, Carried, Lane
+from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
@@ -41,17 +44,45 @@ class Sources:
     entries: tuple[Fed, ...]
     frame: DataFrame
     layout: Layout
+    carried: tuple[tuple[Carried, ...], ...]
 
     @classmethod
-    def open(cls, session: SparkSession, entries: Sequence[Fed], heartbeat: bool = False) -> Sources:
+    def open(
+        cls, session: SparkSession, entries: Sequence[Fed], lanes: Sequence[Lane], heartbeat: bool = False
+    ) -> Sources:
         """Opens every source under its own name, so that others can come and go beside it.
 
-        A heartbeat lets time go on when no data comes: without new rows Spark runs no batch.
+        Rows bring along what their lanes take of them. A heartbeat lets time go on when no data comes:
+        without new rows Spark runs no batch.
         """
+        frames = [_open(session, e) for e in entries]
+        return cls._placed(frames, entries, lanes, _heartbeat(session) if heartbeat else None)
+
+    @classmethod
+    def _placed(
+        cls,
+        frames: Sequence[DataFrame],
+        entries: Sequence[Fed],
+        lanes: Sequence[Lane] = (),
+        heartbeat: DataFrame | None = None,
+    ) -> Sources:
+        carriages = [
+            Carriage(tuple(lane for lane in lanes if lane.scan.name == e.name), len(e.columns))
+            for e in entries
+        ]
         layout = Layout.of([e.columns.types for e in entries])
-        frames = [_placed(_open(session, e), i, e, layout) for i, e in enumerate(entries)]
-        frames += [_heartbeat(session, layout)] if heartbeat else []
-        return cls(tuple(entries), reduce(DataFrame.unionAll, frames), layout)
+        beside = Layout.of([list(c.texts.values()) for c in carriages])
+        placed = [
+            _in_slots(_with_change(f, e), i, layout, c, beside)
+            for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
+        ]
+        if heartbeat is not None:
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage((), 0), beside))
+        carried = tuple(
+            c.carried(dict(zip(c.texts, map(_brought, places), strict=True)))
+            for c, places in zip(carriages, beside.sides, strict=True)
+        )
+        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
@@ -70,25 +101,40 @@ class Sources:
         ]
         reason = f"CASE {' '.join(wrong)} {_no_time(entry)} END AS {REASON}"
         shown = rows.selectExpr(*columns, reason, f"CAST(NULL AS STRING) AS {ORIGINAL}")
-        layout = Layout.of([entry.columns.types])
-        return cls((entry,), _placed(shown, 0, entry, layout), layout)
+        return cls._placed([shown], [entry])
 
 
-def _heartbeat(session: SparkSession, layout: Layout) -> DataFrame:
+def _heartbeat(session: SparkSession) -> DataFrame:
     beats = session.readStream.format("rate").option("rowsPerSecond", 1).name("heartbeat").load()
-    slots = [f"CAST(NULL AS {type_sql(t)}) AS {slot(i)}" for i, t in enumerate(layout.slots)]
-    nothing = [f"CAST(NULL AS STRING) AS {name}" for name in (REASON, ORIGINAL)]
-    return beats.selectExpr(f"-1 AS {SOURCE}", *slots, *nothing)
+    return beats.selectExpr(*(f"CAST(NULL AS STRING) AS {name}" for name in (REASON, ORIGINAL)), *_CHANGE)
 
 
-def _placed(frame: DataFrame, number: int, entry: Fed, layout: Layout) -> DataFrame:
-    """The columns of one source in their slots."""
-    names = {place: f.name for place, f in zip(layout.sides[number], entry.columns, strict=True)}
-    slots = [
-        f"{name_sql(names[i]) if i in names else f'CAST(NULL AS {type_sql(t)})'} AS {slot(i)}"
-        for i, t in enumerate(layout.slots)
-    ]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL)
+_CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS {N}")
+
+
+def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
+    """The columns c0, c1, … and the change; when rows of tables begin is not known yet."""
+    columns = [f"{name_sql(name)} AS {column(i)}" for i, name in enumerate(entry.columns.names)]
+    begin = _CHANGE[0]
+    if isinstance(entry, StreamEntry):
+        begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
+    return frame.selectExpr(*columns, REASON, ORIGINAL, begin, *_CHANGE[1:])
+
+
+def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout) -> DataFrame:
+    """The columns of one source in their slots, and in others what they bring along."""
+    for texts in carriage.lets():
+        frame = frame.selectExpr("*", *texts)
+    own = {} if number < 0 else {place: column(i) for i, place in enumerate(layout.sides[number])}
+    brought = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
+    slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
+    slots += [f"{brought.get(i, null_sql(t))} AS {_brought(i)}" for i, t in enumerate(beside.slots)]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
+
+
+def _brought(position: int) -> str:
+    """The name of a slot for what rows bring along."""
+    return f"b{position}"
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:

@@ -60,7 +60,8 @@ def is_due(node: P.Physical, runs: Mapping[str, Sequence[Run]], slice_: Slice) -
         case P.SweepKernel(keys=0) if slice_.first:
             return True
         case P.RelationKernel():
-            return any(runs.values()) and node.grid.ceil(slice_.b0 + 1) <= slice_.b1
+            begin, end = slice_.ticking
+            return any(runs.values()) and begin <= end and node.grid.ceil(begin) <= end
     due = (slice_.b0, slice_.b1)
     return any(run.holds(None, due, None) for part in QUEUES for run in runs.get(part, ()))
 

@@ -50,10 +50,10 @@ class StageTask:
         told = json.loads(beat[LINE][0] or "[]") if beat is not None and LINE in beat.columns else []
         line = json.dumps([*told, done.report(self.program.number)])
         if self.handed_on is None:
-            yield _line("", line)
+            yield told_line(line)
         else:
             yield from _handed_on(done.handed_on, self.handed_on, line, partition or 0)
-        _settle_down()
+        settle_down()
 
     def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
         """The rows of a port, their columns named by position again; None if there are none."""
@@ -65,7 +65,7 @@ class StageTask:
 
 
 @functools.cache
-def _settle_down() -> None:
+def settle_down() -> None:
     """Once in a process: what has been imported is left out when Python looks for garbage.
 
     Spark does that after every task, and it takes longer than a small task itself.
@@ -111,17 +111,26 @@ class WriteTask:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received))
         assert isinstance(frame, pl.DataFrame)
-        yield run_line(self.trace, frame, self.files, self.step)
+        yield run_line(self.trace, write_run(self.trace, frame, self.files, self.step))
 
 
-def run_line(trace: TraceId, frame: Frame, files: Files, step: int) -> pa.RecordBatch:
-    """Writes a frame as a run, and tells of it in a line.
+def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
+    """Writes a frame as a run.
 
     Only the files that a manifest names count: a name that no other attempt has is enough.
     """
     path = f"{trace.folder}/{step:08}-{uuid.uuid4().hex}.arrow"
-    run = Run.of(path, frame, files.write_frame(path, frame))
+    return Run.of(path, frame, files.write_frame(path, frame))
+
+
+def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
+    """A line that tells of a run."""
     return _line(json.dumps(vars(trace)), json.dumps(run.to_json()))
+
+
+def told_line(text: str) -> pa.RecordBatch:
+    """A line that tells of more than a run."""
+    return _line("", text)
 
 
 def _line(trace: str, run: str) -> pa.RecordBatch:
@@ -131,10 +140,14 @@ def _line(trace: str, run: str) -> pa.RecordBatch:
 
 def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
     """The runs that lines tell of."""
+    return by_trace((TraceId(**json.loads(t)), Run.from_json(json.loads(run))) for t, run in lines)
+
+
+def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:
+    """Runs under the traces that they belong to."""
     traces: dict[TraceId, tuple[Run, ...]] = {}
-    for trace, run in lines:
-        key = TraceId(**json.loads(trace))
-        traces[key] = (*traces.get(key, ()), Run.from_json(json.loads(run)))
+    for trace, run in runs:
+        traces[trace] = (*traces.get(trace, ()), run)
     return traces
 
 
@@ -145,10 +158,14 @@ class ReadTask:
     paths: tuple[str, ...]
     files: Files
     output: pa.Schema
+    begins: tuple[int, int] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the runs."""
+        """The rows of the runs; those that begin in (b0, b1], if these are given."""
+        where = None
+        if self.begins is not None:
+            where = (pl.col(FROM) > self.begins[0]) & (pl.col(FROM) <= self.begins[1])
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                frame = self.files.read_frame(self.paths[number])
+                frame = self.files.read_frame(self.paths[number], where=where)
                 yield from frame.select(self.output.names).to_arrow().cast(self.output).to_batches()

@@ -91,13 +91,13 @@ class Exchange:
         """The rows that a stage hands on, by the number of their leg, and its lines, which have none."""
         return self._selected(frame, legs, line=LINE)
 
-    def heartbeat(self, session: SparkSession) -> DataFrame:
+    def heartbeat(self, session: SparkSession, partitions: int) -> DataFrame:
         """A row for each partition."""
         slots = [f"{null_sql(t)} AS {slot(i)}" for i, t in enumerate(self.layout.slots)]
         line = [f"'' AS {LINE}"] if self.lines else []
         times = [f"0L AS {FROM}", f"0L AS {UNTIL}", f"id AS {N}"]
         place = [] if self.partitions is None else [f"CAST(id AS INT) AS {PARTITION}"]
-        beats = session.range(0, self.partitions or 1, 1, 1)
+        beats = session.range(0, partitions, 1, 1)
         return beats.selectExpr(*place, f"-1 AS {SIDE}", *line, *slots, *times)
 
     def _selected(
@@ -136,7 +136,7 @@ class Exchange:
         if self.partitions is None:
             return []
         own = f"CAST({N} AS INT)"
-        places = [_hashed(leg, self.partitions) for leg in legs.values()]
+        places = [partition_sql(leg.row, leg.route, self.partitions) for leg in legs.values()]
         if all(place is not None for place in places):
             return [f"{by_tag((place or '' for place in places), own)} AS {PARTITION}"]
         every = f"sequence(0, {self.partitions - 1})"
@@ -165,13 +165,13 @@ def _by_tag(texts: Mapping[int, str], otherwise: str | None) -> str:
     return f"CASE {SIDE} {cases}{'' if otherwise is None else f' ELSE {otherwise}'} END"
 
 
-def _hashed(leg: Leg, partitions: int) -> str | None:
+def partition_sql(row: Row, route: tuple[int, ...] | None, partitions: int) -> str | None:
     """The partition of a row: by a hash under which equal values are equal; None if it goes everywhere."""
-    if leg.route is None:
+    if route is None:
         return None
-    if not leg.route or partitions == 1:
+    if not route or partitions == 1:
         return "0"
-    values = [_hashable(leg.row.columns[i], leg.row.types[i]) for i in leg.route]
+    values = [_hashable(row.columns[i], row.types[i]) for i in route]
     return f"CAST(pmod(xxhash64({', '.join(values)}), {partitions}L) AS INT)"
 
 

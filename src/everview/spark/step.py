@@ -6,7 +6,7 @@ tell is all that comes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,7 +18,7 @@ from pyspark.sql import types as S
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
 from everview.spark import physical as P
-from everview.spark.catalyst import CHANGE, Row, spark_schema, spark_type
+from everview.spark.catalyst import CHANGE, N, Row, spark_schema, spark_type
 from everview.spark.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, slot
 from everview.spark.fuse import Stage
 
@@ -48,23 +48,31 @@ class _HandedOn:
 def chain(
     session: SparkSession,
     stages: Sequence[Stage],
-    scans: Mapping[P.Scan, DataFrame],
+    scans: Mapping[P.Scan, DataFrame | None],
     partitions: int,
     first: bool,
     tasks: Sequence[Task],
+    woken: Container[int] = (),
 ) -> list[DataFrame]:
-    """Frames that together yield the lines of a step; each kernel is in one of them, once."""
+    """Frames that together yield the lines of a step; each kernel is in one of them, once.
+
+    A stage in `woken` finds rows by itself: it runs in every partition, also if none come to it.
+    """
     ends: list[DataFrame] = []
     handed_on: _HandedOn | None = None
-    for stage, task in zip(stages, tasks, strict=True):
+    for number, (stage, task) in enumerate(zip(stages, tasks, strict=True)):
         given = Layout.of([port.types for port in stage.ports])
         exchange = Exchange(given, partitions if stage.exchanges else None, handed_on is not None)
         frames = _read(session, stage, exchange, scans, first, handed_on)
-        if not frames:
+        beats = handed_on is None and (stage.exchanges or number in woken)
+        if not frames and not beats:
             continue
-        rows = reduce(DataFrame.unionAll, frames)
-        if stage.exchanges:
-            rows = rows.repartitionById(partitions, F.col(PARTITION))
+        if not frames:
+            rows = heartbeats(session, partitions)
+        else:
+            frames += [exchange.heartbeat(session, partitions)] if beats else []
+            rows = reduce(DataFrame.unionAll, frames)
+            rows = rows.repartitionById(partitions, F.col(PARTITION)) if stage.exchanges else rows
         types = [stage.types(register) for register in stage.hands_on]
         out = Layout.of(types) if types else None
         done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
@@ -73,11 +81,27 @@ def chain(
     return ends
 
 
+def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
+    """A row in each partition, and nothing else: who has all it needs has to be told only to run."""
+    return session.range(0, partitions, 1, partitions).selectExpr(f"-1 AS {SIDE}", f"id AS {N}")
+
+
+def comes_alone(stage: Stage, scans: Mapping[P.Scan, DataFrame | None], first: bool) -> bool:
+    """Whether nothing comes to a stage through Spark."""
+    bases = [path.base for port in stage.ports for path in port.paths]
+    return not any(
+        isinstance(base, int)
+        or (isinstance(base, P.Scan) and scans[base] is not None)
+        or (isinstance(base, P.Constant) and first)
+        for base in bases
+    )
+
+
 def _read(
     session: SparkSession,
     stage: Stage,
     exchange: Exchange,
-    scans: Mapping[P.Scan, DataFrame],
+    scans: Mapping[P.Scan, DataFrame | None],
     first: bool,
     handed_on: _HandedOn | None,
 ) -> list[DataFrame]:
@@ -98,7 +122,7 @@ def _read(
     for source, legs in from_source.items():
         frame = _source(session, source, scans, first)
         frames += [] if frame is None else [exchange.from_source(frame, legs)]
-    return [*frames, exchange.heartbeat(session)] if handed_on is None and stage.exchanges else frames
+    return frames
 
 
 def _along(row: Row, through: Iterable[P.Physical]) -> Row:
@@ -106,7 +130,7 @@ def _along(row: Row, through: Iterable[P.Physical]) -> Row:
 
 
 def _source(
-    session: SparkSession, source: P.Physical, scans: Mapping[P.Scan, DataFrame], first: bool
+    session: SparkSession, source: P.Physical, scans: Mapping[P.Scan, DataFrame | None], first: bool
 ) -> DataFrame | None:
     """The new rows of a stream or a table; constants are new in the first step only."""
     if isinstance(source, P.Scan):
@@ -147,21 +171,3 @@ def rows_of(
     columns = [f"{text} AS {P.column(i)}" for i, text in enumerate(row.columns)]
     times = [f"{text} AS {name}" for text, name in zip((row.begin, row.end, row.n), CHANGE, strict=True)]
     return shown.selectExpr(*columns, *times)
-
-
-class Step:
-    """The rows of plans without kernels."""
-
-    def __init__(
-        self,
-        session: SparkSession,
-        scans: Mapping[P.Scan, DataFrame],
-        partitions: int,
-        first: bool,
-        task: object,
-    ) -> None:
-        self.session, self.scans, self.first = session, scans, first
-
-    def frames(self, plans: Iterable[P.Physical]) -> list[DataFrame]:
-        """The change rows of each plan."""
-        return [rows_of(self.session, plan, self.scans, self.first) for plan in plans]

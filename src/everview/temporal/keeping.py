@@ -6,7 +6,7 @@ State over rows that never end, of which ever more come, can never be dropped; `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import singledispatch
@@ -252,10 +252,10 @@ def _(node: N.RStream) -> tuple[Keeping, ...]:
 # What can never be dropped
 
 
-def grows(plan: N.Node) -> tuple[str, ...]:
+def grows(plan: N.Node, told: Container[N.Node] = ()) -> tuple[str, ...]:
     """A sentence for each operator whose state can never be dropped while ever more rows come.
 
-    A value per group is one for each group, and not said.
+    A value per group is one for each group, and not said; neither is what has been told already.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -264,7 +264,7 @@ def grows(plan: N.Node) -> tuple[str, ...]:
     >>> grows(N.Join(s, N.Alias(N.Window(s, Range(10)), "r")))
     ('grows without bound: Product keeps its left side for ever, put a window on s',)
     """
-    return tuple(dict.fromkeys(said for node in plan.walk() for said in _grows(node)))
+    return tuple(dict.fromkeys(said for node in plan.walk() if node not in told for said in _grows(node)))
 
 
 def _grows(node: N.Node) -> Iterator[str]:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from everview import engine
 from everview.database import connect, names_in, question, rehearsed
-from everview.errors import EverviewError, StoreError, nearest
+from everview.errors import CatalogError, EverviewError, StoreError, nearest
 from everview.ui.output import ENDS, Sheet, require_format, write_answer
 from everview.ui.progress import DEFAULT_PATH, Meter, Summary
 from everview.ui.running import Running
@@ -158,6 +158,7 @@ def changes(
 @app.command()
 def explain(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],
+    path: StorePath = DEFAULT_PATH,
     format: Annotated[
         str, typer.Option(metavar="text | svg | json", help="for reading, as a picture, for programs")
     ] = "text",
@@ -165,13 +166,26 @@ def explain(
     """Show the plan of every view and query in a script: operators, how their results come and go, what they
     keep and for how long, how far the streams are known, the rules that made the plan better. Nothing is run.
 
+    What the store has is known, if there is one.
+
     everview explain views.sql
+
+    everview explain "SELECT vtype, COUNT(*) AS n FROM parked GROUP BY vtype" --path /data/store
 
     everview explain views.sql --format svg > views.svg
 
     everview explain views.sql --format json | jq .parts
     """
-    print(engine.explain(_script(what), format=format))
+    script = _script(what)
+    # A script may be meant for a store that is yet to be made; a query that names one is not.
+    names = names_in(path, create=_is_file(what) or path == DEFAULT_PATH)
+    try:
+        plan = engine.explain(script, names, format)
+    except CatalogError as error:
+        plan = _explained_alone(script, format, error)
+        print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
+    with _output():
+        print(plan)
 
 
 @app.command()
@@ -228,9 +242,21 @@ def _output() -> Iterator[None]:
         raise typer.Exit(0) from None
 
 
+def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
+    """The plan of a script that makes all its names, some of them otherwise than the store has them."""
+    try:
+        return engine.explain(script, format=format)
+    except EverviewError:
+        raise refused from None
+
+
 def _script(what: str) -> str:
     """The text of a script, or what is in the file of that name."""
-    return _file(what) if what.lower().endswith(".sql") else what
+    return _file(what) if _is_file(what) else what
+
+
+def _is_file(what: str) -> bool:
+    return what.lower().endswith(".sql")
 
 
 def _file(what: str) -> str:

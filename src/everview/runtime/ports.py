@@ -1,0 +1,119 @@
+"""Pieces: the rows of an inbox run as one port of a stage takes them, cut by partition.
+
+They are written when rows come in, with what their lane brought along. So a step that knows how far time
+goes needs no Spark between its rows and its kernels: a task opens its own part of each piece.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from everview.kernels.frame import FROM, UNTIL, Frame, N, Slice
+from everview.runtime.files import Files
+from everview.runtime.manifest import Manifest
+from everview.runtime.runs import Run, TraceId
+from everview.spark import physical as P
+from everview.spark.lanes import Carried, Lane
+
+AT = "_at"  # when a row came to be, where that is not its begin
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece as a task reads it."""
+
+    run: Run
+    everywhere: bool
+
+    def read(self, files: Files, partition: int, slice_: Slice) -> Frame | None:
+        """The rows of a partition that come to be in a slice; None if there are none."""
+        rows = files.read_part(self.run.path, 0 if self.everywhere else partition)
+        if self.run.least_from <= slice_.b0 or self.run.greatest_from > slice_.b1:
+            at = pl.col(AT if AT in rows.columns else FROM)
+            rows = rows.filter((at > slice_.b0) & (at <= slice_.b1))
+        rows = rows.drop(AT, strict=False)
+        return None if rows.is_empty() else rows
+
+
+def run_name(step: int, lanes: Iterable[str]) -> str:
+    """A name for the file of a run and those of its pieces, which tells for which lanes there are some."""
+    return f"{step:08}-{uuid.uuid4().hex}-{_fingerprint(lanes)}.arrow"
+
+
+def _fingerprint(lanes: Iterable[str]) -> str:
+    return hashlib.blake2b(" ".join(sorted(set(lanes))).encode(), digest_size=8).hexdigest()
+
+
+def write_piece(
+    lane: Carried, rows: Frame, name: str, files: Files, partitions: int, here: int
+) -> tuple[TraceId, Run] | None:
+    """Writes what a lane takes of the rows of a run; None if that is nothing.
+
+    Rows that may stay wherever they are go to the partition of their task.
+    """
+    trace = TraceId("port", lane.key)
+    if lane.condition is not None:
+        rows = rows.filter(pl.col(lane.condition))
+    if rows.is_empty():
+        return None
+    columns = {P.column(i): c for i, c in enumerate(lane.columns)}
+    columns |= {FROM: lane.begin, UNTIL: lane.end, N: lane.n}
+    columns |= {} if lane.begin == FROM else {AT: FROM}
+    taken = pl.DataFrame([rows.get_column(c).alias(name) for name, c in columns.items()])
+    if lane.everywhere:
+        parts = [taken]
+    elif lane.place is None:
+        parts = [taken if p == here % partitions else taken.clear() for p in range(partitions)]
+    else:
+        parts = _by_place(taken, rows.get_column(lane.place).to_numpy(), partitions)
+    path = f"{trace.folder}/{name}"
+    begins = rows.get_column(FROM).to_numpy()
+    run = Run.of(path, taken, files.write_parts(path, parts))
+    return trace, replace(run, least_from=int(begins.min()), greatest_from=int(begins.max()))
+
+
+def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
+    """The rows of each partition, in the order in which they came."""
+    if partitions == 1:
+        return [rows]
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(partitions + 1))
+    ordered = rows[order]
+    return [ordered[int(a) : int(b)] for a, b in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class Due:
+    """Where the rows of a slice come from: pieces for ports of stages, and runs that Spark must read."""
+
+    pieces: Mapping[tuple[int, int], tuple[Piece, ...]]
+    rest: Mapping[P.Scan, tuple[Run, ...]]
+
+
+def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
+    """The pieces that hold rows of a slice, and the runs that were written when there were other lanes."""
+    pieces: dict[tuple[int, int], list[Piece]] = {}
+    rest: dict[P.Scan, tuple[Run, ...]] = {}
+    for scan in {lane.scan: None for lane in lanes}:
+        ending = f"-{_fingerprint(lane.key for lane in lanes if lane.scan.name == scan.name)}.arrow"
+        inbox = manifest.runs(TraceId("inbox", scan.name))
+        wanted = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
+        rest[scan] = tuple(r for r in wanted if not r.path.endswith(ending))
+        names = {_name(run) for run in wanted if run.path.endswith(ending)}
+        for lane in lanes:
+            if lane.scan == scan:
+                found = (run for run in manifest.runs(TraceId("port", lane.key)) if _name(run) in names)
+                here = pieces.setdefault((lane.stage, lane.port), [])
+                here += [Piece(run, lane.everywhere) for run in found]
+    return Due({place: tuple(found) for place, found in pieces.items()}, rest)
+
+
+def _name(run: Run) -> str:
+    return run.path.rsplit("/", 1)[-1]
