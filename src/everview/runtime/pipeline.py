@@ -40,7 +40,7 @@ from everview.runtime.ports import due
 from everview.runtime.prepare import Prepared
 from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId, bring_to_disk
-from everview.runtime.session import local_session, prepared
+from everview.runtime.session import LOCAL, local_session, prepared
 from everview.runtime.sources import Sources
 from everview.runtime.store import Settings, Store
 from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
@@ -111,6 +111,8 @@ class Pipeline:
     def session(self) -> SparkSession:
         if self._session is None:
             self._session = local_session() if self._given is None else prepared(self._given)
+            for name, value in (LOCAL if self.store.files.local else {}).items():
+                self._session.conf.set(name, value)
         return self._session
 
     def close(self) -> None:

@@ -31,10 +31,19 @@ RELIED_ON = {
     "spark.sql.ansi.enabled": "false",  # a bad cast is NULL: one row cannot stop a pipeline
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",  # rows of a partition must meet their own state
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),  # else Spark adds the bytes up at each row
     "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
     "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+}
+
+# For a store in a local folder. The one that Spark takes by itself lets other programs look at each file, and
+# so takes four times as long; what it is safer against, two writers, the lock of the store is against.
+LOCAL = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 SETTINGS = {
