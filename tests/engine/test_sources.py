@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import everview
 from everview.errors import EverviewError, StoreError
+from everview.runtime import runs
 
 pytestmark = pytest.mark.spark
 
@@ -277,3 +278,34 @@ def test_rows_that_wait_when_a_view_is_made(spark: SparkSession, tmp_path: Path)
         assert rows(db.query("SELECT k, v FROM first", as_of=at)) == {("a", 10): 1, ("b", 6): 1, ("c", 5): 1}
         assert rows(db.query("SELECT odd, n FROM second", as_of=at)) == {(0, 2): 1, (1, 3): 1}
         assert db.manifest().of("port") == {}, "what has passed is gone"
+
+
+def test_what_a_manifest_names_is_on_the_disk(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks do not wait for the disk; the step does, for every file that it names and every folder above."""
+    come, store = tmp_path / "in", tmp_path / "store"
+    put(come, "1.csv", line("a", 1, 1), line("b", 2, 20), "broken,3")
+    synced: set[str] = set()
+
+    def watched(path: str, sync=runs._synced) -> None:  # type: ignore[no-untyped-def]
+        sync(path)
+        synced.add(path.rstrip("/"))
+
+    monkeypatch.setattr(runs, "_synced", watched)
+    with everview.connect(str(store), spark, partitions=2) as db:
+        db.execute(f"""
+            CREATE STREAM s (k STRING, v INT, ts TIMESTAMP, TIMELINE ts) FROM csv('{come}');
+            CREATE VIEW sums AS SELECT k, SUM(v) AS v FROM s [RANGE 30 SECONDS] GROUP BY k;
+        """)
+        db.run()
+        named = {store / path for path in db.manifest().paths()}
+    assert {path.relative_to(store).parts[0] for path in named} == {
+        "inbox",
+        "ports",
+        "rejected",
+        "runs",
+        "views",
+    }
+    assert {str(path) for path in named} <= synced
+    assert {str(path.parent) for path in named} | {str(store)} <= synced

@@ -21,12 +21,13 @@ from everview.spark.lanes import Carried, Lane
 from everview.spark.physical import Scan
 
 PARTITIONS = 3
+PORT = TraceId("port", "k")
 
 
 def carried(
     begin: str = "_from", condition: str | None = None, place: str | None = "b0", everywhere: bool = False
 ) -> Carried:
-    return Carried("k", ("c1", "c0"), begin, "_until", "_n", condition, place, everywhere)
+    return Carried(("c1", "c0"), begin, "_until", "_n", condition, place, everywhere)
 
 
 def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
@@ -65,17 +66,15 @@ def test_each_row_comes_to_its_partition_once(
 ) -> None:
     files = Files(str(tmp_path_factory.mktemp("ports")), durable=False)
     lane = carried(begin="b2" if moved else "_from", condition="b1" if asks else None)
-    written = write_piece(lane, rows(values), run_name(1, ["k"]), files, PARTITIONS, here=0)
+    run = write_piece(PORT, lane, rows(values), run_name(1, ["k"]), files, PARTITIONS, here=0)
     expected: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
     for value, at, partition, wanted in values:
         if b0 < at <= b0 + length and (wanted or not asks):
             expected[partition].append((-value, value, at + 100 * moved, 10**6, 1))
-    if written is None:
+    if run is None:
         assert asks
         assert not any(value[3] for value in values)
         return
-    trace, run = written
-    assert trace == TraceId("port", "k")
     assert read(run, lane, files, Slice(b0, b0 + length)) == expected
 
 
@@ -84,24 +83,24 @@ def test_rows_without_a_place(tmp_path: Path) -> None:
     two = rows([(1, 5, 2, True), (2, 6, 1, True)])
     everywhere, anywhere = carried(place=None, everywhere=True), carried(place=None)
     for lane, expected in ((everywhere, [2, 2, 2]), (anywhere, [0, 2, 0])):
-        written = write_piece(lane, two, run_name(1, ["k"]), files, PARTITIONS, here=4)
+        written = write_piece(PORT, lane, two, run_name(1, ["k"]), files, PARTITIONS, here=4)
         assert written is not None
-        assert [len(part) for part in read(written[1], lane, files, Slice(0, 9))] == expected
+        assert [len(part) for part in read(written, lane, files, Slice(0, 9))] == expected
 
 
 def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
     files = Files(str(tmp_path), durable=False)
-    written = write_piece(carried(), rows([(1, 5, 0, True)]), "p.arrow", files, PARTITIONS, here=0)
+    written = write_piece(PORT, carried(), rows([(1, 5, 0, True)]), "p.arrow", files, PARTITIONS, here=0)
     assert written is not None
-    files.write(written[1].path, b"no Arrow file")
+    files.write(written.path, b"no Arrow file")
     with pytest.raises(StoreError, match=r"p\.arrow is damaged"):
-        read(written[1], carried(), files, Slice(0, 9))
+        read(written, carried(), files, Slice(0, 9))
 
 
 def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
     scan = Scan("s", (INT,))
     old, new = (
-        Lane(scan, 0, port, Row.of(["c0"], (INT,)), place, everywhere=False)
+        Lane(scan=scan, stage=0, port=port, row=Row.of(["c0"], (INT,)), place=place)
         for port, place in enumerate(("0", "1"))
     )
     names = [run_name(1, [old.key]), run_name(2, [old.key, new.key])]

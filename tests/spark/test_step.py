@@ -143,20 +143,3 @@ def test_a_long_row_of_views(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(14):
         sql = f"SELECT CASE WHEN k > 0 THEN k ELSE -k END AS k, ts FROM ({sql})"
     check(spark, tmp_path, [sql, f"SELECT k, COUNT(*) AS n FROM ({sql}) GROUP BY k"], random.Random(6), 2)
-
-
-@pytest.mark.spark
-def test_a_run_that_is_named_is_on_the_disk(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tasks do not wait for the disk; the step does, for every file that it names and every folder above."""
-    synced: list[str] = []
-    monkeypatch.setattr("everview.runtime.runs._synced", synced.append)
-    plans = {"v": lower(plan_of(f"SELECT k, COUNT(*) AS n FROM {S} GROUP BY k", catalog()))}
-    run = StepLoop(spark, tmp_path, plans, partitions=2)
-    run.step(random_inputs(random.Random(3)), Slice(BEFORE_ALL, 99, first=True))
-    named = [run.files.full_path(r.path) for runs in run.traces.values() for r in runs]
-    assert named
-    assert set(named) <= set(synced)
-    assert {str(Path(path).parent) for path in named} <= {path.rstrip("/") for path in synced}
-    assert str(tmp_path) in {path.rstrip("/") for path in synced}

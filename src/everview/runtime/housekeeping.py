@@ -22,7 +22,7 @@ from everview.runtime.runs import Run, TraceId
 from everview.runtime.task import LINES, by_trace, read_lines, run_line, write_run
 from everview.runtime.trace import Trace
 
-POLICY = Policy(cancelling=False, fan=8, large=100_000)  # what is read by time needs no large files
+POLICY = Policy(cancelling=False, fan=8, large=50_000)  # what is read by time needs no large files
 _ANSWERS = Policy(cancelling=True)
 FEW = 100_000  # rows that are merged sooner than Spark is told to
 

@@ -87,7 +87,7 @@ class IntakeTask:
 
     entries: tuple[Fed, ...]
     layout: Layout
-    carried: tuple[tuple[Carried, ...], ...]
+    carried: tuple[Mapping[str, Carried], ...]
     manifest: Manifest
     begin: int
     step: int
@@ -123,21 +123,22 @@ class IntakeTask:
             self._write(TraceId("late", entry.name), late, done)
         if good.is_empty():
             return
-        lanes = {lane.key: lane for lane in self.carried[number]}
+        lanes = self.carried[number]
         name = run_name(self.step, lanes)
         own = [column(i) for i in range(len(entry.columns))]
         self._write(TraceId("inbox", entry.name), good.select(*own, *CHANGE), done, name)
         context = TaskContext.get()
         here = 0 if context is None else context.partitionId()
-        for lane in lanes.values():
-            piece = write_piece(lane, good, name, self.files, self.partitions, here)
-            done.traces += [] if piece is None else [piece]
+        for key, lane in lanes.items():
+            piece = write_piece(TraceId("port", key), lane, good, name, self.files, self.partitions, here)
+            done.traces += [] if piece is None else [(TraceId("port", key), piece)]
 
     def _wide(self, rows: Frame, number: int) -> Frame:
         """The rows under the names of their own columns, with the change, and what they bring along."""
         entry = self.entries[number]
         own = {slot(s): column(i) for i, s in enumerate(self.layout.sides[number])}
-        brought = {c for lane in self.carried[number] for c in lane.needs()} - {*own.values(), *CHANGE}
+        brought = {c for lane in self.carried[number].values() for c in lane.needs()}
+        brought -= {*own.values(), *CHANGE}
         begin = rows.get_column(FROM) if isinstance(entry, StreamEntry) else pl.lit(self.begin, pl.Int64)
         columns = [rows.get_column(old).alias(new) for old, new in own.items()]
         made = pl.DataFrame([*columns, *(rows.get_column(c) for c in sorted(brought))])

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
+from types import MappingProxyType
 
 import polars as pl
 
 from everview.algebra import types as T
 from everview.algebra.expressions import Cast, Column, Expression, IsNull, Literal, Not, conjuncts
-from everview.kernels.frame import CHANGE, Frame, N, stacked
+from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N, stacked
 from everview.runtime.rows import frame_type
 from everview.spark import physical as P
+from everview.spark.lanes import Carried
 
 
 def column_type(type_: T.DataType) -> pl.DataType:
@@ -42,6 +44,18 @@ def picked(frame: Frame, columns: Mapping[str, str]) -> Frame:
     """Columns of a frame under new names, and the change; for a few rows faster than to ask for a query."""
     record = [frame.get_column(old).alias(new) for new, old in columns.items()]
     return pl.DataFrame([*record, *(frame.get_column(c) for c in CHANGE)])
+
+
+def wanted(rows: Frame, carried: Carried) -> Frame:
+    """Of rows that bring along what ports take, those that one takes."""
+    return rows if carried.condition is None else rows.filter(pl.col(carried.condition))
+
+
+def taken(rows: Frame, carried: Carried, more: Mapping[str, str] = MappingProxyType({})) -> Frame:
+    """What a port takes of such rows: the columns c0, c1, …, the change, and perhaps more."""
+    columns = {P.column(i): c for i, c in enumerate(carried.columns)}
+    columns |= {FROM: carried.begin, UNTIL: carried.end, N: carried.n, **more}
+    return pl.DataFrame([rows.get_column(old).alias(new) for new, old in columns.items()])
 
 
 def run_light(node: P.Physical, below: Sequence[Frame | None]) -> Frame | None:

@@ -15,8 +15,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from everview.kernels.frame import FROM, UNTIL, Frame, N, Slice
+from everview.kernels.frame import FROM, Frame, Slice
 from everview.runtime.files import Files
+from everview.runtime.light import taken, wanted
 from everview.runtime.manifest import Manifest
 from everview.runtime.runs import Run, TraceId
 from everview.spark import physical as P
@@ -52,31 +53,26 @@ def _fingerprint(lanes: Iterable[str]) -> str:
 
 
 def write_piece(
-    lane: Carried, rows: Frame, name: str, files: Files, partitions: int, here: int
-) -> tuple[TraceId, Run] | None:
+    trace: TraceId, lane: Carried, rows: Frame, name: str, files: Files, partitions: int, here: int
+) -> Run | None:
     """Writes what a lane takes of the rows of a run; None if that is nothing.
 
     Rows that may stay wherever they are go to the partition of their task.
     """
-    trace = TraceId("port", lane.key)
-    if lane.condition is not None:
-        rows = rows.filter(pl.col(lane.condition))
+    rows = wanted(rows, lane)
     if rows.is_empty():
         return None
-    columns = {P.column(i): c for i, c in enumerate(lane.columns)}
-    columns |= {FROM: lane.begin, UNTIL: lane.end, N: lane.n}
-    columns |= {} if lane.begin == FROM else {AT: FROM}
-    taken = pl.DataFrame([rows.get_column(c).alias(name) for name, c in columns.items()])
+    piece = taken(rows, lane, {} if lane.begin == FROM else {AT: FROM})
     if lane.everywhere:
-        parts = [taken]
+        parts = [piece]
     elif lane.place is None:
-        parts = [taken if p == here % partitions else taken.clear() for p in range(partitions)]
+        parts = [piece if p == here % partitions else piece.clear() for p in range(partitions)]
     else:
-        parts = _by_place(taken, rows.get_column(lane.place).to_numpy(), partitions)
+        parts = _by_place(piece, rows.get_column(lane.place).to_numpy(), partitions)
     path = f"{trace.folder}/{name}"
     begins = rows.get_column(FROM).to_numpy()
-    run = Run.of(path, taken, files.write_parts(path, parts))
-    return trace, replace(run, least_from=int(begins.min()), greatest_from=int(begins.max()))
+    run = Run.of(path, piece, files.write_parts(path, parts))
+    return replace(run, least_from=int(begins.min()), greatest_from=int(begins.max()))
 
 
 def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
@@ -104,14 +100,14 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
     for scan in {lane.scan: None for lane in lanes}:
         ending = f"-{_fingerprint(lane.key for lane in lanes if lane.scan.name == scan.name)}.arrow"
         inbox = manifest.runs(TraceId("inbox", scan.name))
-        wanted = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
-        rest[scan] = tuple(r for r in wanted if not r.path.endswith(ending))
-        names = {_name(run) for run in wanted if run.path.endswith(ending)}
+        here = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
+        rest[scan] = tuple(r for r in here if not r.path.endswith(ending))
+        names = {_name(run) for run in here if run.path.endswith(ending)}
         for lane in lanes:
             if lane.scan == scan:
                 found = (run for run in manifest.runs(TraceId("port", lane.key)) if _name(run) in names)
-                here = pieces.setdefault((lane.stage, lane.port), [])
-                here += [Piece(run, lane.everywhere) for run in found]
+                port = pieces.setdefault((lane.stage, lane.port), [])
+                port += [Piece(run, lane.everywhere) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
 
 

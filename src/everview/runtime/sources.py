@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -23,7 +23,7 @@ from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
 from everview.spark.catalyst import FROM, UNTIL, N, null_sql, spark_type
 from everview.spark.exchange import Layout, slot
-from everview.spark.lanes import Carriage, Carried, Lane
+from everview.spark.lanes import Carriage, Carried, Lane, brought
 from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
@@ -39,12 +39,15 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 @dataclass(frozen=True)
 class Sources:
-    """All sources of a store, in one frame; rows of source i have i in the column SOURCE."""
+    """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
+
+    `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
+    """
 
     entries: tuple[Fed, ...]
     frame: DataFrame
     layout: Layout
-    carried: tuple[tuple[Carried, ...], ...]
+    carried: tuple[Mapping[str, Carried], ...]
 
     @classmethod
     def open(
@@ -66,9 +69,10 @@ class Sources:
         lanes: Sequence[Lane] = (),
         heartbeat: DataFrame | None = None,
     ) -> Sources:
+        mine = [{lane.key: lane for lane in lanes if lane.scan.name == e.name} for e in entries]
         carriages = [
-            Carriage(tuple(lane for lane in lanes if lane.scan.name == e.name), len(e.columns))
-            for e in entries
+            Carriage(tuple(of_one.values()), tuple(column(i) for i in range(len(e.columns))))
+            for of_one, e in zip(mine, entries, strict=True)
         ]
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
@@ -77,10 +81,10 @@ class Sources:
             for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
         ]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, Carriage((), 0), beside))
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside))
         carried = tuple(
-            c.carried(dict(zip(c.texts, map(_brought, places), strict=True)))
-            for c, places in zip(carriages, beside.sides, strict=True)
+            dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
+            for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
         )
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
@@ -126,15 +130,10 @@ def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage,
     for texts in carriage.lets():
         frame = frame.selectExpr("*", *texts)
     own = {} if number < 0 else {place: column(i) for i, place in enumerate(layout.sides[number])}
-    brought = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
+    more = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
-    slots += [f"{brought.get(i, null_sql(t))} AS {_brought(i)}" for i, t in enumerate(beside.slots)]
+    slots += [f"{more.get(i, null_sql(t))} AS {brought(i)}" for i, t in enumerate(beside.slots)]
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
-
-
-def _brought(position: int) -> str:
-    """The name of a slot for what rows bring along."""
-    return f"b{position}"
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:

@@ -17,23 +17,24 @@ import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N
+from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N, stacked
 from everview.runtime.files import Files
-from everview.runtime.light import column_type, picked
+from everview.runtime.light import column_type, picked, taken, wanted
 from everview.runtime.program import Program
 from everview.runtime.runs import Run, TraceId
 from everview.spark import physical as P
 from everview.spark.exchange import LINE, SIDE, Layout, slot
+from everview.spark.lanes import Split
 from everview.spark.step import LINES as LINES
 from everview.spark.step import handed_on_schema
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """A stage in one step, on any partition: rows come in one layout, and go in another, or only lines do."""
+    """A stage in one step, on any partition: rows come in a layout or split, and go on, or only lines do."""
 
     program: Program
-    given: Layout
+    given: Layout | Split
     handed_on: Layout | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -46,7 +47,8 @@ class StageTask:
         sides = frame.partition_by(SIDE, as_dict=True, include_key=False)
         beat = sides.get((-1,))
         partition = None if beat is None else int(beat[N][0])
-        done = self.program.run([self._port(sides, i) for i in range(len(self.given.sides))], partition)
+        ports = [self._port(sides, i) for i in range(len(self.program.stage.ports))]
+        done = self.program.run(ports, partition)
         told = json.loads(beat[LINE][0] or "[]") if beat is not None and LINE in beat.columns else []
         line = json.dumps([*told, done.report(self.program.number)])
         if self.handed_on is None:
@@ -57,11 +59,24 @@ class StageTask:
 
     def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
         """The rows of a port, their columns named by position again; None if there are none."""
+        if not isinstance(self.given, Layout):
+            return self._split(sides, side, self.given)
         rows = sides.get((side,))
         if rows is None:
             return None
         names = {P.column(i): slot(s) for i, s in enumerate(self.given.sides[side])}
         return picked(rows, names)
+
+    def _split(self, sides: dict[tuple[object, ...], Frame], port: int, split: Split) -> Frame | None:
+        """What a port takes of rows that come once for all ports."""
+        found = [
+            taken(wanted(sides[number,], carried), carried)
+            for number, takers in split.items()
+            for taker, carried in takers
+            if taker == port and (number,) in sides
+        ]
+        frames = [frame for frame in found if not frame.is_empty()]
+        return stacked(frames) if frames else None
 
 
 @functools.cache

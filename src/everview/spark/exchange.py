@@ -16,7 +16,7 @@ from everview.algebra import types as T
 from everview.algebra.types import DataType
 from everview.spark.catalyst import FROM, UNTIL, N, Row, null_sql
 
-PARTITION, SIDE, LINE = "_partition", "_side", "_line"
+PARTITION, SIDE, LINE, LEG = "_partition", "_side", "_line", "_leg"
 
 
 @dataclass(frozen=True)
@@ -70,35 +70,36 @@ class Leg:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a stage reads: the layout of its rows, and whether they carry lines of the stages before.
-
-    Without `partitions` rows stay where they are.
-    """
+    """What a stage reads: the layout of its rows, and whether they carry lines of the stages before."""
 
     layout: Layout
-    partitions: int | None
+    partitions: int
     lines: bool
 
     def from_source(self, frame: DataFrame, legs: Sequence[Leg]) -> DataFrame:
         """The rows of a source, each once for every leg."""
         if len(legs) == 1:
             return self._selected(frame, dict(enumerate(legs)), tagged=False)
-        tags = ", ".join(str(i) for i in range(len(legs)))
-        copies = frame.selectExpr("*", f"explode(array({tags})) AS {SIDE}")
+        copies = frame.selectExpr("*", f"explode({_tags(range(len(legs)))}) AS {LEG}")
         return self._selected(copies, dict(enumerate(legs)))
 
-    def from_stage(self, frame: DataFrame, legs: Mapping[int, Leg]) -> DataFrame:
-        """The rows that a stage hands on, by the number of their leg, and its lines, which have none."""
-        return self._selected(frame, legs, line=LINE)
+    def from_stage(self, frame: DataFrame, legs: Mapping[int, Sequence[Leg]]) -> DataFrame:
+        """The rows that a stage hands on, once for every leg of their number, and its lines."""
+        tagged = list(enumerate((number, leg) for number in legs for leg in legs[number]))
+        cases = " ".join(
+            f"WHEN {number} THEN {_tags(tag for tag, (base, _) in tagged if base == number)}"
+            for number in legs
+        )
+        copies = frame.selectExpr("*", f"explode(CASE {SIDE} {cases} ELSE array(-1) END) AS {LEG}")
+        return self._selected(copies, {tag: leg for tag, (_, leg) in tagged}, line=LINE)
 
-    def heartbeat(self, session: SparkSession, partitions: int) -> DataFrame:
+    def heartbeat(self, session: SparkSession) -> DataFrame:
         """A row for each partition."""
         slots = [f"{null_sql(t)} AS {slot(i)}" for i, t in enumerate(self.layout.slots)]
         line = [f"'' AS {LINE}"] if self.lines else []
         times = [f"0L AS {FROM}", f"0L AS {UNTIL}", f"id AS {N}"]
-        place = [] if self.partitions is None else [f"CAST(id AS INT) AS {PARTITION}"]
-        beats = session.range(0, partitions, 1, 1)
-        return beats.selectExpr(*place, f"-1 AS {SIDE}", *line, *slots, *times)
+        beats = session.range(0, self.partitions, 1, 1)
+        return beats.selectExpr(f"CAST(id AS INT) AS {PARTITION}", f"-1 AS {SIDE}", *line, *slots, *times)
 
     def _selected(
         self, frame: DataFrame, legs: Mapping[int, Leg], tagged: bool = True, line: str | None = None
@@ -107,7 +108,9 @@ class Exchange:
 
         def by_tag(texts: Iterable[str], otherwise: str | None = None) -> str:
             cases = dict(zip(legs, texts, strict=True))
-            return _by_tag(cases, otherwise if line else None) if tagged else next(iter(cases.values()))
+            return (
+                by_number(cases, otherwise if line else None, LEG) if tagged else next(iter(cases.values()))
+            )
 
         rows = [leg.row for leg in legs.values()]
         for texts in _lets(legs):
@@ -133,8 +136,6 @@ class Exchange:
 
     def _partition(self, legs: Mapping[int, Leg], by_tag: Callable[[Iterable[str], str], str]) -> list[str]:
         """Where each row goes; rows that go everywhere are as many as there are partitions."""
-        if self.partitions is None:
-            return []
         own = f"CAST({N} AS INT)"
         places = [partition_sql(leg.row, leg.route, self.partitions) for leg in legs.values()]
         if all(place is not None for place in places):
@@ -156,13 +157,17 @@ def _lets(legs: Mapping[int, Leg]) -> Iterator[list[str]]:
         ]
 
 
-def _by_tag(texts: Mapping[int, str], otherwise: str | None) -> str:
-    """An expression that depends on the number of a row's leg, if the texts differ."""
+def _tags(tags: Iterable[int]) -> str:
+    return f"array({', '.join(map(str, tags))})"
+
+
+def by_number(texts: Mapping[int, str], otherwise: str | None, number: str) -> str:
+    """An expression that depends on a number in a row, if the texts differ."""
     different = set(texts.values())
     if len(different) == 1 and otherwise in (None, *different):
         return different.pop()
     cases = " ".join(f"WHEN {tag} THEN {text}" for tag, text in texts.items())
-    return f"CASE {SIDE} {cases}{'' if otherwise is None else f' ELSE {otherwise}'} END"
+    return f"CASE {number} {cases}{'' if otherwise is None else f' ELSE {otherwise}'} END"
 
 
 def partition_sql(row: Row, route: tuple[int, ...] | None, partitions: int) -> str | None:

@@ -245,8 +245,9 @@ class _Fusion:
         def path(way: Way) -> Path:
             if not self._level(way):
                 return Path(way.base, way.through)
-            wanted.append(way.base)
-            return Path(len(wanted) - 1, way.through)
+            if way.base not in wanted:
+                wanted.append(way.base)
+            return Path(wanted.index(way.base), way.through)
 
         ports = []
         for opened in draft.ports:

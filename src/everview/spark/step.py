@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as S
 
+from everview.algebra import types as T
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
 from everview.spark import physical as P
-from everview.spark.catalyst import CHANGE, N, Row, spark_schema, spark_type
-from everview.spark.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, slot
+from everview.spark.catalyst import CHANGE, N, Row, null_sql, spark_schema, spark_type
+from everview.spark.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, by_number, slot
 from everview.spark.fuse import Stage
+from everview.spark.lanes import Carriage, Carried, Split, Taken, brought
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
@@ -28,8 +30,9 @@ Batches = Callable[[Iterable[Any]], Iterator[Any]]
 LINES = "trace string, run string"
 
 
-# Makes the function that Spark calls, for rows in a layout; it yields rows in the other one, or lines.
-Task = Callable[[Layout, Layout | None], Batches]
+# Makes the function that Spark calls, for rows in a layout, or split among the ports; it yields rows in the
+# other layout, or lines.
+Task = Callable[[Layout | Split, Layout | None], Batches]
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,8 @@ class _HandedOn:
     layout: Layout
     types: Sequence[tuple[DataType, ...]]
 
-    def row(self, number: int) -> Row:
-        columns = [slot(i) for i in self.layout.sides[number]]
-        return Row.of(columns, self.types[number], f"_row{number}")
+    def row(self, number: int, name: str) -> Row:
+        return Row.of([slot(i) for i in self.layout.sides[number]], self.types[number], name)
 
 
 def chain(
@@ -61,18 +63,18 @@ def chain(
     ends: list[DataFrame] = []
     handed_on: _HandedOn | None = None
     for number, (stage, task) in enumerate(zip(stages, tasks, strict=True)):
-        given = Layout.of([port.types for port in stage.ports])
-        exchange = Exchange(given, partitions if stage.exchanges else None, handed_on is not None)
-        frames = _read(session, stage, exchange, scans, first, handed_on)
+        read = _Reading(session, stage, scans, first, handed_on)
+        frames, given = read.to_their_place(partitions) if stage.exchanges else read.where_they_are()
         beats = handed_on is None and (stage.exchanges or number in woken)
         if not frames and not beats:
             continue
-        if not frames:
-            rows = heartbeats(session, partitions)
-        else:
-            frames += [exchange.heartbeat(session, partitions)] if beats else []
-            rows = reduce(DataFrame.unionAll, frames)
-            rows = rows.repartitionById(partitions, F.col(PARTITION)) if stage.exchanges else rows
+        if beats and frames and isinstance(given, Layout):
+            frames.append(Exchange(given, partitions, False).heartbeat(session))
+        elif beats:
+            frames.append(heartbeats(session, partitions))
+        rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+        if PARTITION in rows.columns:
+            rows = rows.repartitionById(partitions, F.col(PARTITION))
         types = [stage.types(register) for register in stage.hands_on]
         out = Layout.of(types) if types else None
         done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
@@ -97,36 +99,126 @@ def comes_alone(stage: Stage, scans: Mapping[P.Scan, DataFrame | None], first: b
     )
 
 
-def _read(
-    session: SparkSession,
-    stage: Stage,
-    exchange: Exchange,
-    scans: Mapping[P.Scan, DataFrame | None],
-    first: bool,
-    handed_on: _HandedOn | None,
-) -> list[DataFrame]:
-    """All that a stage reads, in parts of the same columns."""
-    from_stage: dict[int, Leg] = {}
-    from_source: dict[P.Physical, list[Leg]] = {}
-    for side, port in enumerate(stage.ports):
-        for path in port.paths:
-            base = path.base
+@dataclass(frozen=True)
+class _Reading:
+    """All that a stage reads."""
+
+    session: SparkSession
+    stage: Stage
+    scans: Mapping[P.Scan, DataFrame | None]
+    first: bool
+    handed_on: _HandedOn | None
+
+    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], Layout]:
+        """Rows that know their partition, one for each port that takes them, in parts of the same columns."""
+        layout = Layout.of([port.types for port in self.stage.ports])
+        exchange = Exchange(layout, partitions, self.handed_on is not None)
+        from_stage: dict[int, list[Leg]] = {}
+        frames = []
+        for base, rows in self._rows().items():
+            legs = [Leg(row, port, self.stage.ports[port].route) for port, row in rows]
             if isinstance(base, int):
-                assert handed_on is not None
-                from_stage[base] = Leg(_along(handed_on.row(base), path.through), side, port.route)
+                from_stage[base] = legs
             else:
-                legs = from_source.setdefault(base, [])
-                row = Row.of([P.column(i) for i in range(len(base.types))], base.types, f"_row{len(legs)}")
-                legs.append(Leg(_along(row, path.through), side, port.route))
-    frames = [] if handed_on is None else [exchange.from_stage(handed_on.frame, from_stage)]
-    for source, legs in from_source.items():
-        frame = _source(session, source, scans, first)
-        frames += [] if frame is None else [exchange.from_source(frame, legs)]
-    return frames
+                frame = _source(self.session, base, self.scans, self.first)
+                frames += [] if frame is None else [exchange.from_source(frame, legs)]
+        if self.handed_on is not None:
+            frames.insert(0, exchange.from_stage(self.handed_on.frame, from_stage))
+        return frames, layout
+
+    def where_they_are(self) -> tuple[list[DataFrame], Split]:
+        """Rows that stay in their partition, with what each port takes of them; how they are split there."""
+        rows = self._rows()
+        handed_on = [base for base in rows if isinstance(base, int)]
+        sources = [base for base in rows if not isinstance(base, int)]
+        first = 1 + max(handed_on, default=-1)
+        numbers: dict[P.Physical | int, int] = {
+            **{base: base for base in handed_on},
+            **{base: first + i for i, base in enumerate(sources)},
+        }
+        staying = _Staying.of({numbers[base]: [row for _, row in taken] for base, taken in rows.items()})
+        frames = []
+        if self.handed_on is not None:
+            frames.append(staying.several(self.handed_on.frame, handed_on))
+        for base in sources:
+            frame = _source(self.session, base, self.scans, self.first)
+            if frame is not None:
+                line = [] if self.handed_on is None else [f"{null_sql(T.STRING)} AS {LINE}"]
+                frames.append(staying.one(frame, numbers[base], line))
+        split = {
+            numbers[base]: tuple(
+                zip([port for port, _ in taken], staying.carried(numbers[base]), strict=True)
+            )
+            for base, taken in rows.items()
+        }
+        return frames, split
+
+    def _rows(self) -> dict[P.Physical | int, list[tuple[int, Row]]]:
+        """For each place that rows come from the ports that take them, and how."""
+        found: dict[P.Physical | int, list[tuple[int, Row]]] = {}
+        for number, port in enumerate(self.stage.ports):
+            for path in port.paths:
+                rows = found.setdefault(path.base, [])
+                name = f"_row{len(found)}_{len(rows)}"
+                if isinstance(path.base, int):
+                    assert self.handed_on is not None
+                    row = self.handed_on.row(path.base, name)
+                else:
+                    types = path.base.types
+                    row = Row.of([P.column(i) for i in range(len(types))], types, name)
+                rows.append((number, reduce(Row.through, path.through, row)))
+        return found
 
 
-def _along(row: Row, through: Iterable[P.Physical]) -> Row:
-    return reduce(Row.through, through, row)
+@dataclass(frozen=True)
+class _Staying:
+    """Rows under numbers, and the columns in which they bring along what is taken of them."""
+
+    carriages: Mapping[int, Carriage]
+    layout: Layout
+
+    @classmethod
+    def of(cls, rows: Mapping[int, Sequence[Row]]) -> _Staying:
+        carriages = {n: Carriage(tuple(Taken(row=row) for row in taken)) for n, taken in rows.items()}
+        return cls(carriages, Layout.of([list(c.texts.values()) for c in carriages.values()]))
+
+    def _texts(self, number: int) -> list[str]:
+        """What rows of a number have in each column."""
+        there = dict(zip(self._places(number), self.carriages[number].texts, strict=True))
+        return [there.get(i, null_sql(type_)) for i, type_ in enumerate(self.layout.slots)]
+
+    def _places(self, number: int) -> tuple[int, ...]:
+        return self.layout.sides[list(self.carriages).index(number)]
+
+    def carried(self, number: int) -> tuple[Carried, ...]:
+        """Where a task finds what is taken of the rows of a number."""
+        carriage = self.carriages[number]
+        return carriage.carried(dict(zip(carriage.texts, map(brought, self._places(number)), strict=True)))
+
+    def one(self, frame: DataFrame, number: int, line: Sequence[str]) -> DataFrame:
+        """Rows that all have one number."""
+        frame = self._prepared(frame, [number])
+        wanted = self.carriages[number].wanted()
+        frame = frame if wanted is None else frame.where(wanted)
+        columns = [f"{text} AS {brought(i)}" for i, text in enumerate(self._texts(number))]
+        return frame.selectExpr(f"{number} AS {SIDE}", *line, *columns, *CHANGE)
+
+    def several(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
+        """Rows that have their numbers, and lines, which have none."""
+        frame = self._prepared(frame, numbers)
+        wanted = by_number({n: self.carriages[n].wanted() or "TRUE" for n in numbers}, "TRUE", SIDE)
+        frame = frame if wanted == "TRUE" else frame.where(wanted)
+        columns = [
+            f"{by_number(dict(zip(numbers, texts, strict=True)), None, SIDE)} AS {brought(i)}"
+            for i, texts in enumerate(zip(*(self._texts(n) for n in numbers), strict=True))
+        ]
+        return frame.selectExpr(SIDE, LINE, *columns, *CHANGE)
+
+    def _prepared(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
+        for number in numbers:
+            for texts in self.carriages[number].lets():
+                frame = frame.selectExpr("*", *texts)
+        return frame
 
 
 def _source(
