@@ -96,7 +96,9 @@ def loop(folder: Path, name: str, strategy: str = "UPA") -> Loop:
     return Loop(folder, lower(plan_of(QUERIES[name], catalog()), strategy))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * ("over" in n)) for n in QUERIES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "distinct")) for n in QUERIES]
+)
 def test_twenty_windows_leave_one(tmp_path: Path, small: int, name: str) -> None:
     """At most half as much again as matters is kept, and the number of runs stays level."""
     running = loop(tmp_path, name)
@@ -114,6 +116,7 @@ def test_twenty_windows_leave_one(tmp_path: Path, small: int, name: str) -> None
     assert most <= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["join", "group", "distinct"])
 def test_each_row_is_written_a_few_times(tmp_path: Path, small: int, name: str) -> None:
     """Merging is paid for bit by bit: no step writes much more than what the window holds."""

@@ -253,6 +253,7 @@ BANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", BANDS)
 @pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "LEFT ANTI JOIN"])
 def test_bands(condition: str, kind: str) -> None:

@@ -95,6 +95,7 @@ def test_queries(case) -> None:  # type: ignore[no-untyped-def]
     check({"v": plan}, seed=len(case.sql))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "UPA"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.sql)
 def test_queries_by_other_strategies(case, strategy: str) -> None:  # type: ignore[no-untyped-def]
@@ -109,6 +110,7 @@ def test_queries_many_times(case) -> None:  # type: ignore[no-untyped-def]
         check({"v": plan_of(case.sql, CATALOG)}, seed, STRATEGIES[seed % 3])
 
 
+@pytest.mark.slow
 @given(st.lists(queries(), min_size=1, max_size=3), st.integers(0, 10**6), st.sampled_from(STRATEGIES))
 @settings(max_examples=settings().max_examples // 2)
 def test_random_queries(sqls: list[str], seed: int, strategy: str) -> None:

@@ -72,6 +72,7 @@ def test_the_corpus_is_bound(text: str) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_long_and_deep(
     name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

@@ -227,6 +227,7 @@ def small(pipeline: Pipeline, bound: int) -> list[tuple[str, Frame]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", QUERIES, ids=lambda c: c.sql)
 def test_queries_keep_no_row_longer_than_said(case) -> None:  # type: ignore[no-untyped-def]
     run_step_by_step(plan_of(case.sql, CATALOG), seed=len(case.sql))

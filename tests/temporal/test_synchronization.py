@@ -194,6 +194,7 @@ def test_between_points_nothing_changes(plan: N.Node, given: Inputs) -> None:
             assert at(found, t) == at(found, t - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", binary, ids=lambda f: getattr(f, "__name__", "join"))
 @HALF
 @given(given=filled(S, R), one=grids(), other=grids())

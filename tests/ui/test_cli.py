@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,20 @@ STREAM = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts);"
 EVERVIEW = Path(sys.executable).with_name("everview")
 
 
-def everview(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([EVERVIEW, *arguments], capture_output=True, text=True, cwd=cwd, check=False)
+
+
+def everview(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has loaded everything."""
+    out, err = io.StringIO(), io.StringIO()
+    with chdir(cwd or Path.cwd()), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(arguments)
+            code: object = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+    return subprocess.CompletedProcess(arguments, int(str(code)), out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +49,7 @@ def test_explain_a_file(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_text(
         "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts); CREATE VIEW v AS SELECT v FROM s [NOW];"
     )
-    done = everview("explain", "v.sql", cwd=tmp_path)
+    done = process("explain", "v.sql", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "View v  · WKS · keeps its changes, for ever"
 
@@ -219,7 +233,7 @@ def test_a_store_that_another_process_writes(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_text(STREAM)
     with connect(str(tmp_path / "everview-store")) as db:
         db.execute(STREAM)
-        done = everview("run", "v.sql", cwd=tmp_path)
+        done = process("run", "v.sql", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"process {os.getpid()}" in done.stderr
 
