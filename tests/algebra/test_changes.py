@@ -332,3 +332,9 @@ def test_pairs_with_an_end_too_many_are_refused() -> None:
     with pytest.raises(AlgebraError) as refused:
         from_pairs([ChangeRow(("a",), 3, INFINITY, -1)])
     assert str(refused.value) == "a record would occur -1 times at 3"
+
+
+def test_a_key_that_is_no_number_is_a_key() -> None:
+    nan = float("nan")
+    rows = [ChangeRow((nan, 1), 0, 5), ChangeRow((float("nan"), 2), 5, INFINITY)]
+    assert [t.tag for t in to_tags(rows, key=[0])] == ["+", "u"]

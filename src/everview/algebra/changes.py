@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from everview.algebra.time import INFINITY, Chronon, Interval
+from everview.algebra.values import normal
 from everview.errors import AlgebraError
 
 Record = tuple[object, ...]
@@ -208,7 +209,8 @@ def to_tags(
         come = [r for r, n in changes[at].items() for _ in range(n)]
         if key is not None:
             for new in list(come):
-                old = next((g for g in gone if all(g[i] == new[i] for i in key)), None)
+                wanted = [normal(new[i]) for i in key]  # lists compare NaN by what it is
+                old = next((g for g in gone if [normal(g[i]) for i in key] == wanted), None)
                 if old is not None:
                     gone.remove(old)
                     come.remove(new)

@@ -217,7 +217,9 @@ class Files:
         """One part of a file; the others stay where they are."""
         data = self._mapped(path)
         try:
-            frame = pl.from_arrow(arrow_ipc.open_file(data).get_batch(number), rechunk=False)
+            batch = arrow_ipc.open_file(data).get_batch(number)
+            batch.validate()
+            frame = pl.from_arrow(batch, rechunk=False)
         except (ArrowException, OSError, ValueError) as error:
             raise self.damaged(path, _first_line(error)) from error
         assert isinstance(frame, pl.DataFrame)

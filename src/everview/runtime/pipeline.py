@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -20,77 +20,34 @@ from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
-from everview.kernels.frame import BEFORE_ALL, LEAST, Slice
+from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
-from everview.runtime.evaluate import evaluate, hasty, operator_name, scans_of
+from everview.runtime.evaluate import hasty
 from everview.runtime.failures import failure
-from everview.runtime.housekeeping import completed, forget, merge
+from everview.runtime.housekeeping import forget
 from everview.runtime.inserts import table_rows
 from everview.runtime.intake import TakenIn, take_in
 from everview.runtime.kept import Kept
 from everview.runtime.late import split_late
 from everview.runtime.manifest import Manifest
-from everview.runtime.plans import cut, physical_plans, views_in
-from everview.runtime.ports import due
-from everview.runtime.prepare import Prepared
 from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId, bring_to_disk
 from everview.runtime.session import LOCAL, local_session, prepared
+from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
 from everview.runtime.store import Settings, Store
 from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
-from everview.spark import physical as P
-from everview.spark.lanes import Lane, lanes
+from everview.runtime.work import Progress as Progress
+from everview.runtime.work import Work as Work
 from everview.sql.query import Query
 
-_MARKS = 1000  # so many steps back a reader of changes can go on
 _CLEAN_EVERY = 10  # steps
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One step: what came, how far time went, what it took, and what is kept."""
-
-    step: int
-    rows: int
-    bound: Chronon
-    present: Chronon
-    seconds: float
-    state_rows: int
-    arrived: Mapping[str, Arrived] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a pipeline works on: the names of its store, and what its views mean."""
-
-    catalog: Catalog
-    views: Mapping[str, N.Node]
-    _plans: dict[object, dict[str, P.Physical]] = field(default_factory=dict, compare=False, repr=False)
-
-    def plans(self, since: Mapping[str, int]) -> dict[str, P.Physical]:
-        """The physical plans of the views; they are the same in every step, and are made once."""
-        key = frozenset(since.items())
-        if key not in self._plans:
-            self._plans[key] = physical_plans(self.views, self.catalog, since)
-        return self._plans[key]
-
-    @property
-    def streams(self) -> list[StreamEntry]:
-        return [e for e in self.catalog if isinstance(e, StreamEntry)]
-
-    @property
-    def fed(self) -> list[StreamEntry | TableEntry]:
-        """The streams and tables that have a source."""
-        return [e for e in self.catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
 
 
 class Pipeline:
@@ -151,7 +108,7 @@ class Pipeline:
             after = BEFORE_ALL
         else:
             after = max(bound for step, bound in marks.items() if step <= since)
-        if since is not None and len(marks) >= _MARKS and since < min(marks):
+        if since is not None and len(marks) >= MARKS and since < min(marks):
             raise StoreError(
                 f"where step {since} ended is not known any more",
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
@@ -271,34 +228,11 @@ class Pipeline:
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
     def begin_view(self, name: str, work: Work) -> None:
-        """A view that is new to a store that has run begins at the bound, from all that is kept.
-
-        It is evaluated up to the bound: over the rows that are kept of streams and tables, and the changes
-        that are kept of the views that it reads. The state of its operators goes on from there.
-        """
+        """A view that is new to a store that has run begins at the bound, from all that is kept."""
         with self._one_at_a_time:
             before = self.store.manifest()
-            if before.bound == BEFORE_ALL:
-                return
-            step, files = before.step + 1, self.store.files
-            since = {**before.since, name: min(before.bound, before.present)}
-            plans = work.plans(since)
-            others = {plans[v]: v for v in views_in(work.views[name], work.views)}
-            plan, origin = cut(plans[name], others)
-            kept = self._kept(before, work.catalog)
-            scans = {
-                s: kept.known_rows(s, before.bound) if s.kind == "rows" else kept.all_rows(s)
-                for s in scans_of([plan])
-            }
-            slice_ = Slice(BEFORE_ALL, before.bound, True, *before.ticking)
-            done = evaluate(
-                self.session, files, self.store.settings.partitions, {name: plan}, scans, {}, step, slice_,
-                named=lambda node: operator_name(origin.get(node, node)),
-            )  # fmt: skip
-            running = _operators(p for v, p in plans.items() if v != name)
-            new = {t: r for t, r in done.traces.items() if t.kind == "view" or t.owner not in running}
-            after = replace(before.with_traces(new), step=step, since=since)
-            self._end(before, completed(before, after, work.catalog))
+            if before.bound > BEFORE_ALL:
+                self._end(before, first_slice(self.session, self.store, work, before, name))
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -309,8 +243,7 @@ class Pipeline:
                 for part in ("since", "bounds", "newest", "heard", "counts")
             }
             after = replace(before, step=before.step + 1, **parts)
-            plans = work.plans(after.since)
-            self.store.write_manifest(forget(after, work.catalog, _operators(plans.values())))
+            self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))
 
     # Steps
 
@@ -374,7 +307,7 @@ class Pipeline:
         interval: str | None = None,
     ) -> StreamingQuery:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
-        lanes = self._lanes(work, self.store.manifest())
+        lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping = None, False
 
@@ -439,7 +372,7 @@ class Pipeline:
                 return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             session = self.session if came is None else came[0].sparkSession
-            after, changes = self._evaluated(work, session, before, moved.with_traces(new))
+            after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)
             self._end(before, after)
             if after.step % _CLEAN_EVERY == 0:
@@ -448,54 +381,6 @@ class Pipeline:
             rows = sum(a.rows for a in arrived.values())
             seconds = time.perf_counter() - started
             told(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
-
-    def _evaluated(
-        self, work: Work, session: SparkSession, before: Manifest, moved: Manifest
-    ) -> tuple[Manifest, dict[str, int]]:
-        step = before.step + 1
-        files, partitions = self.store.files, self.store.settings.partitions
-        plans = work.plans(before.since)
-        changes = dict.fromkeys(plans, 0)
-        if moved.bound > before.bound:
-            slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.ticking)
-            kept = Kept(session, files, moved, work.catalog)
-            ready = due(self._lanes(work, before), moved, slice_)
-            scans = {
-                scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
-                for scan in scans_of(plans.values())
-            }
-            done = evaluate(
-                session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
-            )
-            moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
-        marks = (*before.marks[-_MARKS:], (step, moved.bound))
-        moved = completed(before, replace(moved, step=step, marks=marks), work.catalog)
-        after = forget(moved, work.catalog, _operators(plans.values()))
-        return merge(session, files, after, work.catalog), changes
-
-    def _lanes(self, work: Work, manifest: Manifest) -> tuple[Lane, ...]:
-        """How the rows of sources come to the kernels."""
-        streams = {e.name for e in work.fed if isinstance(e, StreamEntry)}
-        stages = Prepared.of(work.plans(manifest.since), manifest.traces).stages
-        return lanes(stages, streams, self.store.settings.partitions)
-
-
-def _operators(plans: Iterable[P.Physical]) -> set[str]:
-    """The names of all kernels in plans."""
-    found: set[str] = set()
-    seen: set[P.Physical] = set()
-
-    def walk(node: P.Physical) -> None:
-        if node not in seen:
-            seen.add(node)
-            if isinstance(node, P.KERNELS):
-                found.add(operator_name(node).casefold())
-            for below in node.inputs:
-                walk(below)
-
-    for plan in plans:
-        walk(plan)
-    return found
 
 
 def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
