@@ -309,3 +309,25 @@ def test_what_a_manifest_names_is_on_the_disk(
     }
     assert {str(path) for path in named} <= synced
     assert {str(path.parent) for path in named} | {str(store)} <= synced
+
+
+def test_a_late_row_of_every_type_is_told_as_text(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "b BINARY, d DATE, m DECIMAL(9, 2), f DOUBLE, l BOOLEAN, n BIGINT, t STRING"
+    values = ["unhex('ff') AS b", "DATE '2026-01-02' AS d", "CAST(1.5 AS DECIMAL(9, 2)) AS m", "0.5D AS f"]
+    values += ["true AS l", "7L AS n", "'x' AS t"]
+    for i, second in enumerate((30, 10)):
+        at = f"TIMESTAMP '2026-01-01 00:00:{second}' AS ts"
+        written = spark.range(1).selectExpr(*values, at)
+        written.coalesce(1).write.mode("append").parquet(str(tmp_path / f"made{i}"))
+        (tmp_path / "in").mkdir(exist_ok=True)
+        part = next((tmp_path / f"made{i}").glob("*.parquet"))
+        os.utime(part.rename(tmp_path / "in" / f"{i}.parquet"), (1_700_000_000 + i,) * 2)
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        db.execute(
+            f"CREATE STREAM s ({columns}, ts TIMESTAMP, TIMELINE ts) "
+            f"FROM parquet('{tmp_path}/in', maxFilesPerTrigger => 1)"
+        )
+        db.run()
+        [late] = db.query("SELECT b, n, _original FROM s$late").collect()
+    assert (bytes(late.b), late.n) == (b"\xff", 7)
+    assert json.loads(late._original)["b"] == "/w=="

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from everview.algebra.types import INT
 from everview.errors import StoreError
 from everview.kernels.frame import Frame, Slice, changes
+from everview.runtime.compaction import Policy
 from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
-from everview.runtime.ports import Piece, due, run_name, write_piece
+from everview.runtime.ports import Piece, due, merge_waiting, pieces_of, run_name, write_piece
 from everview.runtime.runs import Run, TraceId
 from everview.spark.catalyst import Row
 from everview.spark.lanes import Carried, Lane
@@ -115,3 +116,38 @@ def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
     }
     assert due([old], manifest, Slice(0, 5)).rest == {scan: inbox[1:]}
     assert due([old, new], manifest, Slice(1, 5)).rest == {scan: ()}
+
+
+@given(st.lists(VALUES, min_size=8, max_size=8), st.integers(-1, 50), st.integers(0, 50))
+def test_many_runs_that_wait_are_merged_with_their_pieces(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[tuple[int, int, int, bool]]],
+    b0: int,
+    length: int,
+) -> None:
+    files = Files(str(tmp_path_factory.mktemp("ports")), durable=False)
+    scan, inbox = Scan("s", (INT, INT)), TraceId("inbox", "s")
+    lane = Lane(scan=scan, stage=0, port=0, row=Row.of(["c1", "c0"], (INT, INT)), place="b0")
+    port = TraceId("port", lane.key)
+    traces: dict[TraceId, tuple[Run, ...]] = {}
+    for number, values in enumerate(batches):
+        name, frame = run_name(number, [lane.key]), rows(values)
+        path = f"{inbox.folder}/{name}"
+        raw = Run.of(path, frame, files.write_frame(path, frame))
+        piece = write_piece(port, carried(), frame, name, files, PARTITIONS, here=0)
+        assert piece is not None
+        traces[inbox] = (*traces.get(inbox, ()), raw)
+        traces[port] = (*traces.get(port, ()), piece)
+    before = Manifest(step=8, traces=traces)
+    after = before.with_traces(merge_waiting(before, files, Policy(cancelling=False, fan=8)))
+    assert [len(after.runs(trace)) for trace in (inbox, port)] == [1, 1]
+    slice_ = Slice(b0, b0 + length)
+
+    def there(manifest: Manifest) -> list[list[tuple[object, ...]]]:
+        found = due([lane], manifest, slice_)
+        assert not any(found.rest.values())
+        read_ = [read(piece.run, carried(), files, slice_) for piece in found.pieces.get((0, 0), ())]
+        return [sorted(row for parts in read_ for row in parts[p]) for p in range(PARTITIONS)]
+
+    assert there(after) == there(before)
+    assert pieces_of(after.with_traces({inbox: ()})) == {port: ()}

@@ -1,4 +1,5 @@
-"""One slice for all plans of a store, as one Spark job: their change rows, and the operators' state."""
+"""One slice for all plans of a store, as one Spark job or, where it is small, as none: their change rows, and
+the operators' state."""
 
 from __future__ import annotations
 
@@ -14,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from everview.kernels.frame import Slice
 from everview.runtime.files import Files
 from everview.runtime.manifest import Traces
-from everview.runtime.prepare import Evaluated as Evaluated
-from everview.runtime.prepare import Pieces, Prepared
+from everview.runtime.prepare import Evaluated, Pieces, Prepared
 from everview.runtime.program import Program
 from everview.runtime.task import StageTask
 from everview.spark import physical as P

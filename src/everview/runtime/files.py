@@ -14,7 +14,7 @@ import io
 import os
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -62,6 +62,10 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Files, (self.root, self.durable, self._given)
+
+    def below(self, folder: str) -> Files:
+        """The files in a folder below this root; nobody waits until they are on the disk."""
+        return Files(f"{self.root}/{folder}", durable=False, filesystem=self._given)
 
     def __str__(self) -> str:
         """The root as it is shown: without a user and password that it may hold."""
@@ -215,15 +219,27 @@ class Files:
 
     def read_part(self, path: str, number: int) -> Frame:
         """One part of a file; the others stay where they are."""
-        data = self._mapped(path)
+        return self._parts(path, lambda _: [number])[0]
+
+    def read_parts(self, path: str) -> list[Frame]:
+        """All parts of a file."""
+        return self._parts(path, range)
+
+    def _parts(self, path: str, chosen: Callable[[int], Iterable[int]]) -> list[Frame]:
+        with self._explained("read", path):
+            data = self._mapped(path) if self.local else self._opened[0].open_input_file(self.full_path(path))
+        frames = []
         try:
-            batch = arrow_ipc.open_file(data).get_batch(number)
-            batch.validate()
-            frame = pl.from_arrow(batch, rechunk=False)
-        except (ArrowException, OSError, ValueError) as error:
+            reader = arrow_ipc.open_file(data)
+            for number in chosen(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate()
+                frame = pl.from_arrow(batch, rechunk=False)
+                assert isinstance(frame, pl.DataFrame)
+                frames.append(frame)
+        except (ArrowException, ValueError) as error:
             raise self.damaged(path, _first_line(error)) from error
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return frames
 
     def _mapped(self, path: str) -> Any:
         """The bytes of a file as a buffer; those of a local file as they lie on the disk."""

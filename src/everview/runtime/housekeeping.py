@@ -18,6 +18,7 @@ from everview.kernels.frame import BEFORE_ALL, Frame, consolidate
 from everview.runtime.compaction import Policy, merges
 from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
+from everview.runtime.ports import merge_waiting, pieces_of
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.task import LINES, by_trace, read_lines, run_line, write_run
 from everview.runtime.trace import Trace
@@ -52,8 +53,8 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     changed: dict[TraceId, tuple[Run, ...]] = {}
     for trace, runs in manifest.traces.items():
         if trace.kind == "port":
-            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
-        elif trace.owner not in (alive if trace.kind == "state" else names):
+            continue
+        if trace.owner not in (alive if trace.kind == "state" else names):
             changed[trace] = ()
         elif trace.kind == "inbox" and trace.owner in sources:
             changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
@@ -63,7 +64,8 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
             )
         elif trace in ended:
             changed[trace] = tuple(r for r in runs if r.greatest_until > ended[trace])
-    return manifest.with_traces(changed)
+    left = manifest.with_traces(changed)
+    return left.with_traces(pieces_of(left))
 
 
 def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
@@ -86,8 +88,9 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     """With fewer, larger runs where they have added up: one job, if there is anything to merge.
 
     Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
-    that a slice reads only its own.
+    that a slice reads only its own. Where many runs of them wait, they are few rows each, and merged at once.
     """
+    manifest = manifest.with_traces(merge_waiting(manifest, files, POLICY))
     ended = horizons(manifest, catalog)
     seen = min(manifest.bound, manifest.present)
     groups: Groups = []

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from everview.algebra.time import INFINITY, LEAST, Grid
+from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import DataType
 from everview.catalog import CLOCK, Catalog
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, N
@@ -17,7 +17,7 @@ from everview.runtime.manifest import Manifest
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.task import ReadTask
 from everview.spark import physical as P
-from everview.spark.catalyst import spark_schema
+from everview.spark.catalyst import long_sql, spark_schema
 
 
 class Kept:
@@ -119,10 +119,3 @@ def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
     """No rows, and Spark knows it before it starts."""
     columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
     return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")
-
-
-def long_sql(t: int) -> str:
-    """An instant as SQL; the least ones have no literal."""
-    if t <= LEAST:
-        return f"(-{INFINITY}L{' - 1L' if t == BEFORE_ALL else ''})"
-    return f"{t}L"

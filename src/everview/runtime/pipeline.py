@@ -2,8 +2,8 @@
 
 A store has one bound for all its views. Rows that are inserted go into the inbox of their stream; sources
 are read by Structured Streaming, one query for all of them, one batch a step. A step moves the bound as far
-as the streams allow and evaluates the slice in one Spark job; after it, every view is the exact answer over
-the inputs up to the bound.
+as the streams allow and evaluates the slice; after it, every view is the exact answer over the inputs up to
+the bound.
 """
 
 from __future__ import annotations
@@ -187,6 +187,11 @@ class Pipeline:
 
     def _begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
         """From when a change of a table holds: at first from the beginning, later after the bound."""
+        if manifest.finished:
+            raise StoreError(
+                "nothing can change any more: the store was run to its end",
+                next_step="make another store; to go on later, run without finish",
+            )
         if at is None:
             return manifest.bound + 1
         if at <= manifest.bound:
@@ -210,7 +215,7 @@ class Pipeline:
             new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
             require_key(kept, entry, new, begin)
             runs = (*before.runs(trace), *new)
-            self.store.write_manifest(replace(before.with_traces({trace: runs}), step=step))
+            self._end(before, replace(before.with_traces({trace: runs}), step=step))
             return int(rows.selectExpr("coalesce(sum(_n), 0) AS n").collect()[0].n)
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
@@ -267,7 +272,7 @@ class Pipeline:
                 self._step(work, None, None, finish, told)
             except (PySparkException, Py4JError) as error:
                 raise failure(error, work.fed) from error
-        self.store.clean()
+        self._clean()
         return steps
 
     def start(
@@ -287,7 +292,11 @@ class Pipeline:
             self._stopping = True
         query.stop()
         self._raise_failure(self._background)
-        self.store.clean()
+        self._clean()
+
+    def _clean(self) -> None:
+        with self._one_at_a_time:  # what is being written is not named yet
+            self.store.clean()
 
     def wait(self) -> None:
         """Waits while steps go on in the background; what ends them is raised here."""
@@ -322,7 +331,7 @@ class Pipeline:
                     raise
 
         writer = sources.frame.writeStream.foreachBatch(step)
-        writer = writer.option("checkpointLocation", f"{self.store.files.root}/checkpoint")
+        writer = writer.option("checkpointLocation", self.store.checkpoint)
         timed = (
             writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
         )
@@ -374,6 +383,8 @@ class Pipeline:
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)
+            if number is not None:
+                self.store.sync_checkpoint(number)
             self._end(before, after)
             if after.step % _CLEAN_EVERY == 0:
                 self.store.clean()

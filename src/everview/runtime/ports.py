@@ -7,6 +7,7 @@ goes needs no Spark between its rows and its kernels: a task opens its own part 
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from everview.kernels.frame import FROM, Frame, Slice
+from everview.kernels.frame import FROM, Frame, Slice, stacked
+from everview.runtime.compaction import Policy, merges
 from everview.runtime.files import Files
 from everview.runtime.light import taken, wanted
 from everview.runtime.manifest import Manifest
@@ -23,6 +25,7 @@ from everview.runtime.runs import Run, TraceId
 from everview.spark import physical as P
 from everview.spark.lanes import Carried, Lane
 
+_NAME = re.compile(r"\d+-[0-9a-f]{32}-([0-9a-f]{16})\.arrow")
 AT = "_at"  # when a row came to be, where that is not its begin
 
 
@@ -109,6 +112,51 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
                 port = pieces.setdefault((lane.stage, lane.port), [])
                 port += [Piece(run, lane.everywhere) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
+
+
+def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[TraceId, tuple[Run, ...]]:
+    """Fewer, larger runs where many of a source wait for the bound, with their pieces."""
+    changed: dict[TraceId, tuple[Run, ...]] = {}
+    ports = manifest.of("port")
+    for trace, runs in manifest.of("inbox").items():
+        kinds: dict[str, list[Run]] = {}
+        for run in runs:
+            if run.greatest_from > manifest.bound and (lanes := _NAME.fullmatch(_name(run))):
+                kinds.setdefault(lanes[1], []).append(run)
+        for fingerprint, waiting in kinds.items():
+            for group in merges(waiting, policy, manifest.bound):
+                name = f"{manifest.step:08}-{uuid.uuid4().hex}-{fingerprint}.arrow"
+                rows = stacked([files.read_frame(run.path) for run in group])
+                path = f"{trace.folder}/{name}"
+                merged = Run.of(path, rows, files.write_frame(path, rows))
+                changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
+                names = {_name(run) for run in group}
+                for port, pieces in ports.items():
+                    mine = [piece for piece in pieces if _name(piece) in names]
+                    if mine:
+                        one = _merged_pieces(mine, f"{port.folder}/{name}", files)
+                        changed[port] = _in_place_of(mine, changed.get(port, pieces), one)
+    return changed
+
+
+def _merged_pieces(pieces: Sequence[Run], path: str, files: Files) -> Run:
+    """One piece in the place of some, part by part."""
+    read = [files.read_parts(piece.path) for piece in pieces]
+    parts = [stacked(frames) for frames in zip(*read, strict=True)]
+    run = Run.of(path, stacked(parts), files.write_parts(path, parts))
+    begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
+    return replace(run, least_from=begins[0], greatest_from=begins[1])
+
+
+def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple[Run, ...]:
+    paths = {run.path for run in gone}
+    return (*(run for run in runs if run.path not in paths), merged)
+
+
+def pieces_of(manifest: Manifest) -> dict[TraceId, tuple[Run, ...]]:
+    """The pieces whose runs still wait."""
+    names = {_name(run) for runs in manifest.of("inbox").values() for run in runs}
+    return {t: tuple(r for r in runs if _name(r) in names) for t, runs in manifest.of("port").items()}
 
 
 def _name(run: Run) -> str:

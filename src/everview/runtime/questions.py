@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Container, Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -19,10 +21,11 @@ from everview.runtime.bounds import LAST
 from everview.runtime.evaluate import evaluate, scans_of
 from everview.runtime.files import Files
 from everview.runtime.housekeeping import horizons
-from everview.runtime.kept import Kept, long_sql
+from everview.runtime.kept import Kept
 from everview.runtime.plans import cut, is_kept, physical_plan, views_in
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
+from everview.spark.catalyst import long_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
 from everview.sql.query import Query
@@ -114,8 +117,7 @@ class Asked:
             return rows_of(kept.session, plan, scans)
         size = sum(r.rows for scan in scans for r in kept.runs(scan))
         partitions = self.partitions if size > _MANY else 1
-        with tempfile.TemporaryDirectory() as folder:
-            files = Files(folder, durable=False)
+        with _place_for_answers(kept) as files:
             slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.ticking[0], t)
             done = evaluate(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
             runs = done.traces.get(TraceId("view", "answer"), ())
@@ -221,3 +223,18 @@ def require_view(catalog: Catalog, name: str) -> ViewEntry:
         f"'{entry.name}' is a {entry.kind}, and only a view has a change stream",
         next_step=f"make a view of it: CREATE VIEW … AS SELECT * FROM {entry.name}",
     )
+
+
+@contextmanager
+def _place_for_answers(kept: Kept) -> Iterator[Files]:
+    """Where an answer is worked out: on this machine, or where all machines of a cluster look."""
+    if (kept.session.sparkContext.master or "").startswith("local"):
+        with tempfile.TemporaryDirectory() as folder:
+            yield Files(folder, durable=False)
+        return
+    files = kept.files.below(f"answers/{uuid.uuid4().hex}")
+    try:
+        yield files
+    finally:
+        for file in files.list_files():
+            files.delete(file.path)

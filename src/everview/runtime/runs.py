@@ -1,7 +1,7 @@
 """Runs: what is known of a file of rows without reading it, and what it is called.
 
-A kernel is deterministic, and so is the name of a run: the trace it belongs to, the step that wrote it, and
-its number within the step. A task that is run again writes the same rows to the same names.
+A kernel is deterministic, and so is the name of a run of its state: the trace it belongs to, the step that
+wrote it, and its number within the step. Other runs have names of their own in each attempt.
 """
 
 from __future__ import annotations
@@ -163,10 +163,14 @@ def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
     if not files.durable or not files.local:
         return
     old = {run.path for trace in after for run in before.get(trace, ())}
-    new = sorted({run.path for runs in after.values() for run in runs} - old)
-    folders = {above for path in new for above in _folders(path)}
+    bring_files_to_disk(files, sorted({run.path for runs in after.values() for run in runs} - old))
+
+
+def bring_files_to_disk(files: Files, paths: Sequence[str]) -> None:
+    """Waits until some local files are on the disk, with their folders."""
+    folders = {above for path in paths for above in _folders(path)}
     with ThreadPoolExecutor(_SYNCS) as pool:
-        list(pool.map(_synced, [files.full_path(path) for path in (*new, *sorted(folders))]))
+        list(pool.map(_synced, [files.full_path(path) for path in (*paths, *sorted(folders))]))
 
 
 def _folders(path: str) -> list[str]:

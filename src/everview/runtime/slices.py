@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from everview.kernels.frame import BEFORE_ALL, Slice
-from everview.runtime.evaluate import evaluate, scans_of
+from everview.runtime.evaluate import evaluate, hasty, scans_of
 from everview.runtime.housekeeping import completed, forget, merge
 from everview.runtime.kept import Kept
 from everview.runtime.manifest import Manifest
@@ -43,7 +43,7 @@ def next_slice(
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = completed(before, replace(moved, step=step, marks=marks), work.catalog)
     after = forget(moved, work.catalog, work.operators(before.since))
-    return merge(session, files, after, work.catalog), changes
+    return merge(session, hasty(files), after, work.catalog), changes
 
 
 def first_slice(session: SparkSession, store: Store, work: Work, before: Manifest, name: str) -> Manifest:

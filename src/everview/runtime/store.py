@@ -5,8 +5,10 @@
     catalog.json    the names
     manifests/      what the store is after each step
     runs/           the state of operators        views/      the changes of views
-    inbox/          rows that wait for the bound  late/, rejected/   rows that were not taken
-    steps/          what the tasks of a step told it; of no use when the step is done
+    complete/       the present answers of COMPLETE views
+    inbox/          rows that wait for the bound  ports/      the same as kernels take them
+    late/, rejected/   rows that were not taken
+    checkpoint/     how far Spark has read the sources
 
 One process writes, under a lock; any number read, without one.
 
@@ -31,13 +33,13 @@ from everview.runtime.compaction import Policy
 from everview.runtime.files import FileMissing, Files, is_temporary
 from everview.runtime.lock import LOCK, Lock, acquire
 from everview.runtime.manifest import Manifest
-from everview.runtime.runs import FOLDERS, TraceId
+from everview.runtime.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.runtime.trace import Trace
 
 FORMAT = 1
 SETTINGS = "everview.json"
 CATALOG = "catalog.json"
-STEPS = "steps"
+CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Store:
         self.settings = settings
         self._lock: Lock | None = None
         self._checked = False  # whether the files that the last manifest names are known to be there
+        self._last: Manifest | None = None  # the last one that was written under the lock
 
     @classmethod
     def open(
@@ -113,7 +116,7 @@ class Store:
         """This store, now for writing; an error if another process writes."""
         if self._lock is None:
             self._lock = acquire(self.files)
-            self._checked = False
+            self._checked, self._last = False, None
         return self
 
     def close(self) -> None:
@@ -121,6 +124,28 @@ class Store:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far it has read the sources, as Spark calls it."""
+        files = self.files
+        return f"file://{files.full_path(CHECKPOINT)}" if files.local else f"{files.root}/{CHECKPOINT}"
+
+    def sync_checkpoint(self, batch: int) -> None:
+        """Waits until it is on the disk what a batch of Spark was.
+
+        A manifest says that a batch was done: Spark must never make another one of that number.
+        """
+        if not self.files.local or not self.files.durable:
+            return
+        logs = [f"{CHECKPOINT}/offsets/{batch}"]
+        there = self.files.list_files(f"{CHECKPOINT}/sources")
+        newest: dict[str, str] = {}
+        for file in there:
+            folder, name = file.path.rsplit("/", 1)
+            if name.split(".")[0].isdecimal():
+                newest[folder] = max(newest.get(folder, ""), name, key=lambda n: int(n.split(".")[0] or -1))
+        bring_files_to_disk(self.files, [*logs, *(f"{folder}/{name}" for folder, name in newest.items())])
 
     def _must_be_locked(self) -> None:
         if self._lock is None:
@@ -147,6 +172,7 @@ class Store:
         """Ends a step: what it wrote is now the store."""
         self._must_be_locked()
         manifests.write(self.files, manifest)
+        self._last = manifest
 
     def manifest(self) -> Manifest:
         """The last manifest; before the first step an empty one, of step 0.
@@ -156,6 +182,8 @@ class Store:
         """
         if self._lock is None:
             return manifests.latest(self.files, only_reading=True) or Manifest()
+        if self._last is not None:
+            return self._last  # who holds the lock wrote it
         found = manifests.latest(self.files) or Manifest()
         if not self._checked:
             manifests.check_runs(self.files, found)
@@ -184,7 +212,7 @@ class Store:
                 continue
         named |= {manifests.path_of(step) for step in kept}
         # Manifests go first: none that can be found names a file that is gone.
-        folders = (manifests.FOLDER, STEPS, *FOLDERS.values())
+        folders = (manifests.FOLDER, *FOLDERS.values())
         there = [f for folder in folders for f in self.files.list_files(folder)]
         gone = [f for f in there if f.path not in named]
         gone += [f for f in self.files.list_files("", recursive=False) if is_temporary(f.path)]

@@ -17,9 +17,10 @@ from everview.algebra.time import INFINITY
 from everview.catalog import TableEntry
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, UNTIL, N
-from everview.runtime.kept import Kept, long_sql
+from everview.runtime.kept import Kept
 from everview.runtime.runs import Run
 from everview.spark import physical as P
+from everview.spark.catalyst import long_sql
 
 Assignments = Sequence[tuple[str, Expression]]
 

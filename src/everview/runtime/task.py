@@ -1,7 +1,7 @@
 """What Spark's tasks do: run a stage on one partition; write rows as runs, and read them.
 
 A task tells what it wrote in lines that go back to the step: it writes no files but runs. One that is run
-again writes the same files again.
+again writes others or the same; only those that a manifest names count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows to the place of their key: all that a stage reads crosses one exchange as one frame.
+"""Rows to the place of their key: what Spark brings to a stage crosses one exchange as one frame.
 
 A row knows its partition, and the port that it goes to. Columns of different ports that have the same type
 share a slot, so that rows stay narrow. A row of side -1 comes to every partition: time moves where no data

@@ -1,4 +1,4 @@
-"""One step of a pipeline as one Spark job: a chain of stages over the new rows.
+"""The evaluation of a slice as one Spark job: a chain of stages over the new rows.
 
 What runs inside a stage's tasks is handed in. A stage that hands nothing on yields lines only: what its tasks
 tell is all that comes back.
@@ -159,7 +159,7 @@ class _Reading:
         for number, port in enumerate(self.stage.ports):
             for path in port.paths:
                 rows = found.setdefault(path.base, [])
-                name = f"_row{len(found)}_{len(rows)}"
+                name = f"_row{sum(map(len, found.values()))}"
                 if isinstance(path.base, int):
                     assert self.handed_on is not None
                     row = self.handed_on.row(path.base, name)
