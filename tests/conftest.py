@@ -23,14 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write golden files anew; review the diff")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers, all tests that need Spark go to one of them: there is one session."""
-    for item in items:
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def regenerate(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written instead of compared."""
@@ -39,7 +31,7 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One small local Spark session for all tests that need one, with the settings of Everview's own."""
+    """One small local Spark session for all tests of a process, with the settings of Everview's own."""
     from pyspark.sql import SparkSession
 
     from everview.runtime.session import SETTINGS
