@@ -96,9 +96,8 @@ def loop(folder: Path, name: str, strategy: str = "UPA") -> Loop:
     return Loop(folder, lower(plan_of(QUERIES[name], catalog()), strategy))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "distinct")) for n in QUERIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUERIES)
 def test_twenty_windows_leave_one(tmp_path: Path, small: int, name: str) -> None:
     """At most half as much again as matters is kept, and the number of runs stays level."""
     running = loop(tmp_path, name)

@@ -151,6 +151,7 @@ def updates(rows: int, keys: int) -> Step:
 BUCKETS = ExpiryBuckets(window=400, count=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "policy", "most_runs"),
     [

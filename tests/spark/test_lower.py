@@ -88,7 +88,10 @@ def check(plans: Mapping[str, N.Node], seed: int, strategy: str = "UPA") -> None
             )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.sql)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.sql, marks=[pytest.mark.slow] * (i % 2)) for i, c in enumerate(CASES)],
+)
 def test_queries(case) -> None:  # type: ignore[no-untyped-def]
     plan = plan_of(case.sql, CATALOG)
     require_runnable(plan)

@@ -331,6 +331,7 @@ def test_what_is_said_to_grow_does(plan: N.Node) -> None:
     assert long >= short + 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", STEADY, ids=lambda v: type(v).__name__)
 def test_what_is_not_said_to_grow_does_not(plan: N.Node) -> None:
     short, long = (state_after(plan, instants, different=7) for instants in (120, 480))

@@ -184,6 +184,7 @@ def test_keys_of_queries() -> None:
     assert sum(check(case.sql, range(2)) for case in QUERIES) > 40
 
 
+@pytest.mark.slow
 @given(queries(), st.lists(st.integers(0, 10**6), min_size=2, max_size=2))
 @settings(max_examples=150)
 def test_keys_of_random_queries(sql: str, seeds: list[int]) -> None:
