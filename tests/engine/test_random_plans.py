@@ -6,6 +6,7 @@ batches, tables change meanwhile. After each step every view must be exact up to
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import Counter
@@ -14,9 +15,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 
 import everview
 from everview.algebra import nodes as N
@@ -27,6 +31,7 @@ from everview.algebra.values import normal
 from everview.database import Database
 from everview.errors import TemporalError
 from everview.runtime.runs import TraceId
+from everview.spark.catalyst import spark_type
 from everview.sql import plan_of
 from everview.temporal.patterns import require_runnable
 from tests.sql.oracle import DOMAIN, SCRIPT, VIEWS, at, known
@@ -162,8 +167,26 @@ def change_tables(db: Database, tables: Mapping[str, Table], rng: random.Random,
         db.execute(change(t, id_))
 
 
-@pytest.mark.parametrize(("seed", "count", "partitions"), [(1, 26, 3), (2, 14, 1)])
-def test_random_views(spark: SparkSession, tmp_path: Path, seed: int, count: int, partitions: int) -> None:
+def feed(db: Database, name: str, rows: list[tuple[object, ...]], folder: Path | None, step: int) -> None:
+    """Rows come to a stream as an INSERT, or as a file that its source will find."""
+    columns = db.catalog.get(name).columns  # type: ignore[union-attr]
+    batch = [_dict(columns.names, row) for row in rows]
+    if folder is None:
+        assert db.insert(name, batch).late == 0
+    elif batch:
+        types = {f.name: to_arrow_type(spark_type(f.type), timezone="UTC") for f in columns}
+        path = folder / name / f"{step}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch, pa.schema(types.items())), path)
+        os.utime(path, (1_700_000_000 + step,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("seed", "count", "partitions", "files"),
+    [(1, 26, 3, False), (2, 14, 1, False), (3, 20, 4, True), (4, 14, 2, True)],
+)
+def test_random_views(
+    spark: SparkSession, tmp_path: Path, seed: int, count: int, partitions: int, files: bool
+) -> None:
     rng = random.Random(seed)
     views = random_views(count, seed)
     named = {f"v{i}": sql for i, sql in enumerate(views)}
@@ -171,6 +194,12 @@ def test_random_views(spark: SparkSession, tmp_path: Path, seed: int, count: int
     script += "".join(f"CREATE VIEW {v} AS {sql};\n" for v, sql in {**VIEWS, **named}.items())
     tables = {name: Table(name) for name in ("t", "nrr")}
     streams = arrivals(rng)
+    folder = tmp_path / "in" if files else None
+    for name in streams if folder else ():
+        (tmp_path / "in" / name).mkdir(parents=True)
+        begin = rf"(CREATE STREAM {name} \([^;]*\))\s*;"
+        script, found = re.subn(begin, rf"\1 FROM parquet('{tmp_path}/in/{name}');", script)
+        assert found == 1
     cuts = {name: pieces(len(rows), 3, rng) for name, rows in streams.items()}
     with everview.connect(str(tmp_path / "store"), spark, partitions=partitions) as db:
         db.execute(script)
@@ -181,12 +210,12 @@ def test_random_views(spark: SparkSession, tmp_path: Path, seed: int, count: int
         bounds = []
         for step in range(4):
             for name, rows in streams.items() if step < 3 else ():
-                columns = db.catalog.get(name).columns.names  # type: ignore[union-attr]
-                batch = [_dict(columns, row) for row in rows[cuts[name][step] : cuts[name][step + 1]]]
-                assert db.insert(name, batch).late == 0
+                feed(db, name, rows[cuts[name][step] : cuts[name][step + 1]], folder, step)
             if 0 < step < 3:
                 change_tables(db, tables, rng, clock)
-            bounds.append(db.run(finish=step == 3).bound)
+            done = db.run(finish=step == 3)
+            assert not any(came.late or came.rejected for came in done.arrived.values())
+            bounds.append(done.bound)
             inputs = {name: [_arrived(row) for row in rows] for name, rows in streams.items()}
             inputs |= {name: table.rows for name, table in tables.items()}
             require_right(db, named, inputs, bounds[-1])
