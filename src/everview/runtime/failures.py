@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from everview.errors import EverviewError, StoreError
-from everview.runtime.sources import Fed, first_line, path_of
+from everview.runtime.reading import Fed, cause, path_of
 
 _AS_IT_WAS = "the store is as it was after the last whole step"
 
@@ -18,26 +18,10 @@ _OURS = re.compile(r"^everview\.[\w.]+: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
-        re.compile(r"CSV header does not conform.*?Expected: (.*?) but found: (.*?)\nCSV file: (\S+)", re.S),
-        lambda m: StoreError(
-            f"the header of {_path(m[3])} is not that of the files before: "
-            f"'{m[2]}' stands where '{m[1]}' was",
-            next_step="give the file the same columns in the same order, or make another stream for it; "
-            + _AS_IT_WAS,
-        ),
-    ),
-    (
         re.compile(r"(?:FILE_NOT_EXIST|FileNotFoundException)[^\n]*?(file:\S+|/\S+)"),
         lambda m: StoreError(
             f"{_path(m[1])} was there and is gone, before it was read",
             next_step=f"put it back and run again; {_AS_IT_WAS}",
-        ),
-    ),
-    (
-        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH.*?file (\S+)\. Data type.*?column \[([^\]]+)\]", re.S),
-        lambda m: StoreError(
-            f"the column '{m[2]}' of {_path(m[1])} has another type than declared",
-            next_step=f"declare its type, or write the file again; {_AS_IT_WAS}",
         ),
     ),
     (
@@ -66,13 +50,7 @@ def failure(error: BaseException, fed: Sequence[Fed] = ()) -> EverviewError:
         if found is not None:
             return said(found)
     where = f" while reading {path_of(fed[0].source)}" if len(fed) == 1 and fed[0].source else ""
-    return StoreError(f"a step failed{where}: {_cause(text)}", next_step=_AS_IT_WAS)
-
-
-def _cause(text: str) -> str:
-    """The innermost cause that Spark tells, on one line."""
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
-    return first_line(Exception(causes[-1] if causes else text))
+    return StoreError(f"a step failed{where}: {cause(text)}", next_step=_AS_IT_WAS)
 
 
 def _path(text: str) -> str:

@@ -24,8 +24,9 @@ from everview.runtime.files import Files
 from everview.runtime.late import known_from, split_late
 from everview.runtime.manifest import Manifest, Traces
 from everview.runtime.ports import run_name, write_piece
+from everview.runtime.reading import ORIGINAL, REASON, SOURCE, Fed
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.sources import ORIGINAL, REASON, SOURCE, Fed, Sources
+from everview.runtime.sources import Sources
 from everview.runtime.task import LINES, by_trace, settle_down, told_line
 from everview.spark.exchange import Layout, slot
 from everview.spark.lanes import Carried
@@ -141,7 +142,9 @@ class IntakeTask:
         brought -= {*own.values(), *CHANGE}
         begin = rows.get_column(FROM) if isinstance(entry, StreamEntry) else pl.lit(self.begin, pl.Int64)
         columns = [rows.get_column(old).alias(new) for old, new in own.items()]
-        made = pl.DataFrame([*columns, *(rows.get_column(c) for c in sorted(brought))])
+        made = pl.DataFrame(
+            [*columns, *(rows.get_column(c) for c in sorted(brought)), rows.get_column(ORIGINAL)]
+        )
         return made.with_columns(
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )

@@ -1,0 +1,173 @@
+"""Parquet files as any tool writes them: Spark finds the files, and tasks read them with Arrow.
+
+Spark's own reader takes only files whose types are just those declared. Here each file has a schema of its
+own: columns are found by name, and values that fit their column are taken, whatever type the file has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
+
+from everview.algebra.schema import Field, Schema
+from everview.catalog import Source
+from everview.errors import StoreError
+from everview.kernels.frame import Frame
+from everview.runtime.csv_header import Placement
+from everview.runtime.fit import fit
+from everview.runtime.late import row_texts
+from everview.runtime.reading import (
+    ORIGINAL,
+    REASON,
+    Fed,
+    file_name,
+    options_of,
+    path_of,
+    required_columns,
+    source_name,
+)
+from everview.runtime.rows import frame_type
+from everview.spark.catalyst import spark_type
+
+_LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+_BATCH = 20_000  # rows
+_PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def open_parquet(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+    """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
+    reader = session.readStream.format("binaryFile").schema(_LISTED).options(**options_of(source))
+    files = reader.name(source_name(entry)).load(path_of(source)).selectExpr("path")
+    fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
+    told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
+    return files.mapInArrow(ParquetTask(entry.columns, required_columns(entry)), S.StructType(fields + told))
+
+
+@dataclass(frozen=True)
+class ParquetTask:
+    """Reads the files that it is given, one after the other, in batches of rows."""
+
+    columns: Schema
+    required: dict[str, str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                yield from self._rows_of_file(path)
+
+    def _rows_of_file(self, path: str) -> Iterator[pa.RecordBatch]:
+        name = file_name(path)
+        try:
+            with _opened(path) as handle:
+                parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
+                file = _File.of(name, parquet.schema_arrow.names, path, self)
+                for rows in parquet.iter_batches(_BATCH, columns=file.columns):
+                    yield file.placed(rows)
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{name} was there and is gone, before it was read", next_step="put it back and run again"
+            ) from error
+        except (OSError, ArrowException) as error:
+            raise StoreError(
+                f"{name} cannot be read as Parquet: {(str(error).splitlines() or [''])[0]}",
+                next_step="write it again, or take it away, and run again",
+            ) from error
+
+
+@dataclass(frozen=True)
+class _File:
+    """Where the declared columns are in one file: among its own, or in the names of its folders."""
+
+    name: str
+    task: ParquetTask
+    place: Placement
+    known: list[str]
+    columns: list[str] | None  # those to read; None: all of them
+    folders: dict[str, str | None]
+
+    @classmethod
+    def of(cls, name: str, own: list[str], path: str, task: ParquetTask) -> _File:
+        """A file with columns of its own."""
+        declared = task.columns.names
+        folders = {} if set(declared) <= set(own) else _folders(path)
+        known = [*own, *(n for n in folders if n not in own)]
+        place = Placement.of(known, declared, frozenset(task.required), name)
+        needed = {known[p] for p in place.positions if p is not None} & set(own)
+        return cls(name, task, place, known, None if place.refused else sorted(needed), folders)
+
+    def placed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The declared columns, with the reasons why rows are refused and what those are."""
+        shown: dict[str, pl.Series] = {}
+        reasons: list[pl.Series] = []
+        for field, position in zip(self.task.columns, self.place.positions, strict=True):
+            values, reason = self._values(rows, field, None if position is None else self.known[position])
+            shown[field.name] = values.alias(field.name)
+            reasons += [] if reason is None else [reason]
+        for name, why in self.task.required.items():
+            if shown[name].null_count():
+                missing = pl.when(shown[name].is_null()).then(pl.lit(f"{name}: {why}"))
+                reasons.append(pl.select(missing).to_series())
+        if self.place.refused is not None:
+            reasons = [_constant(self.place.refused, rows.num_rows)]
+        refused = pl.select(pl.coalesce([*reasons, _constant(None, rows.num_rows)])).to_series()
+        return _batch(pl.DataFrame([*shown.values(), refused.alias(REASON), _originals(rows, refused)]))
+
+    def _values(
+        self, rows: pa.RecordBatch, field: Field, name: str | None
+    ) -> tuple[pl.Series, pl.Series | None]:
+        """The values of a column, and why rows are refused for it."""
+        if name is None:
+            return _constant(None, rows.num_rows).cast(frame_type(field.type)), None
+        if name not in self.folders or name in rows.schema.names:
+            return fit(rows.column(name), field, self.name)
+        text = pa.repeat(pa.scalar(self.folders[name], pa.string()), rows.num_rows)
+        return fit(text, field, self.name, of_folder=True)
+
+
+def _constant(text: str | None, size: int) -> pl.Series:
+    return pl.Series([text], dtype=pl.String).new_from_index(0, size)
+
+
+def _opened(path: str) -> pa.NativeFile:
+    if path.startswith("file:"):
+        return arrow_fs.LocalFileSystem().open_input_file(file_name(path))
+    filesystem, name = arrow_fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
+    return filesystem.open_input_file(name)
+
+
+def _folders(path: str) -> dict[str, str | None]:
+    """The columns that the names of folders tell.
+
+    >>> _folders("file:/in/day=2026-01-01/place=a%20b/x.parquet")
+    {'day': '2026-01-01', 'place': 'a b'}
+    """
+    return {k: None if v == _NO_VALUE else unquote(v) for k, v in _PARTITION.findall(path)}
+
+
+def _originals(rows: pa.RecordBatch, refused: pl.Series) -> pl.Series:
+    """The rows that are refused as text; of the others, the columns say it all."""
+    none = _constant(None, rows.num_rows)
+    if refused.null_count() == len(refused):
+        return none.alias(ORIGINAL)
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    text = pl.when(refused.is_not_null()).then(row_texts(frame)).otherwise(none)
+    return pl.select(text.alias(ORIGINAL)).to_series()
+
+
+def _batch(frame: Frame) -> pa.RecordBatch:
+    """A frame as Spark takes it: one batch, without views of strings."""
+    table = frame.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    [batch] = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    return batch

@@ -1,0 +1,54 @@
+"""Sources that have columns of their own: Kafka, rate, socket, and all others of Structured Streaming."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
+
+from everview.algebra.text import name_sql, type_sql
+from everview.catalog import Source
+from everview.errors import StoreError, nearest
+from everview.runtime.reading import (
+    FILES,
+    ORIGINAL,
+    REASON,
+    Fed,
+    case_sql,
+    path_of,
+    required_cases,
+    said,
+    source_name,
+)
+from everview.spark.catalyst import spark_type
+
+
+def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+    """The rows of a source whose columns are found by their names, each cast to its declared type."""
+    reader = session.readStream.format(source.format).options(**dict(source.options))
+    if source.format in FILES:
+        fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
+        reader = reader.schema(S.StructType(fields))
+    reader = reader.name(source_name(entry))
+    frame = reader.load() if source.path is None else reader.load(path_of(source))
+    there = {name.casefold(): name for name in frame.columns}
+    missing = [name for name in entry.columns.names if name.casefold() not in there]
+    if missing:
+        raise StoreError(
+            f"the source {source.format} of '{entry.name}' has no column '{missing[0]}'",
+            meant=nearest(missing[0], frame.columns),
+            choices=frame.columns,
+            next_step="declare the columns that the source has",
+        )
+    wrong, columns = [], []
+    for field in entry.columns:
+        given, type_ = name_sql(there[field.name.casefold()]), type_sql(field.type)
+        columns.append(f"try_cast({given} AS {type_}) AS {name_sql(field.name)}")
+        if frame.schema[there[field.name.casefold()]].dataType != spark_type(field.type):
+            why = said(field.name, f"CAST({given} AS STRING)", str(field.type))
+            wrong.append(f"WHEN {given} IS NOT NULL AND try_cast({given} AS {type_}) IS NULL THEN {why}")
+    reason = case_sql([*wrong, *required_cases(entry)])
+    text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
+    if len(frame.columns) == len(entry.columns):
+        text = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
+    return marked.selectExpr(*columns, REASON, f"{text} AS {ORIGINAL}")
