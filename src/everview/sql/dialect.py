@@ -124,13 +124,12 @@ class EverviewParser(QueryParser):
                 lines.append(self._timeline())
             elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
                 self._fail("a table has no TIMELINE", next_step="declare a STREAM")
-            elif not timelines and self._match(TokenType.PRIMARY_KEY):
-                self._require_once(key)
+            elif self._primary_key(key, of_table=not timelines):
                 key = self._parse_wrapped_csv(lambda: self._name("a key column"))
-            elif self._curr and self._curr.token_type == TokenType.PRIMARY_KEY:
-                self._fail("a stream has no PRIMARY KEY", next_step="make a TAGGED STREAM over it with a KEY")
             else:
-                columns.append(self._column())
+                column = self._column()
+                columns.append(column)
+                self._constraints(column, key, of_table=not timelines)
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -144,7 +143,42 @@ class EverviewParser(QueryParser):
             if start and start.token_type in WORDS:
                 self._unknown_type(start)
             self._fail(f"expected the type of the column '{name.name}'", start)
-        return exp.ColumnDef(this=name, kind=kind)
+        return ast.ColumnDeclaration(this=name, kind=kind)
+
+    def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
+        """Whether PRIMARY KEY stands here, which a table has once and a stream never."""
+        if not self._match(TokenType.PRIMARY_KEY):
+            return False
+        if not of_table:
+            self._fail(
+                "a stream has no PRIMARY KEY",
+                self._prev,
+                next_step="make a TAGGED STREAM over it with a KEY",
+            )
+        if before:
+            self._fail(
+                "PRIMARY KEY stands twice",
+                self._prev,
+                next_step="write a key of several columns as PRIMARY KEY (a, b)",
+            )
+        return True
+
+    def _constraints(self, column: exp.Expr, key: list[exp.Expr], of_table: bool) -> None:
+        """PRIMARY KEY, NOT NULL and DEFAULT constant after a column, in any order."""
+        while self._curr:
+            if self._primary_key(key, of_table):
+                key.append(column.this.copy())
+            elif self._match_text_seq("NOT"):
+                if column.args.get("not_null"):
+                    self._fail("NOT NULL stands twice", self._prev)
+                if not self._match(TokenType.NULL):
+                    self._fail("expected NOT NULL")
+                column.set("not_null", True)
+            elif self._match(TokenType.DEFAULT):
+                self._require_once(column.args.get("default"))
+                column.set("default", self._needed(self._parse_bitwise(), "a constant"))
+            else:
+                break
 
     def _timeline(self) -> exp.Expr:
         name = self._name("the time line's column")
@@ -225,7 +259,23 @@ class EverviewParser(QueryParser):
         return ast.Insert(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
 
     def _row(self) -> exp.Expr:
-        return exp.Tuple(expressions=self._parse_wrapped_csv(self._parse_disjunction))
+        return exp.Tuple(expressions=self._parse_wrapped_csv(self._value))
+
+    def _value(self) -> exp.Expr | None:
+        """An expression, or DEFAULT."""
+        return self._placed(self._default) or self._parse_disjunction()
+
+    def _default(self) -> exp.Expr | None:
+        return ast.Default() if self._match(TokenType.DEFAULT) else None
+
+    def _assignment(self) -> exp.Expr | None:
+        """column = value."""
+        index = self._index
+        target = self._parse_column()
+        if isinstance(target, exp.Column) and self._match(TokenType.EQ):
+            return exp.EQ(this=target, expression=self._needed(self._value(), "a value"))
+        self._retreat(index)
+        return self._parse_equality()
 
     def _next_is_query(self) -> bool:
         return self._next.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
@@ -235,7 +285,7 @@ class EverviewParser(QueryParser):
         self._expect("SET")
         return ast.Update(
             this=name,
-            assignments=self._parse_csv(self._parse_equality),
+            assignments=self._parse_csv(self._assignment),
             where=self._parse_where(),
             at=self._at(),
         )
