@@ -322,3 +322,13 @@ def test_cascade_drops_the_youngest_first() -> None:
 def test_drop_of_what_is_not_there() -> None:
     with pytest.raises(EverviewError, match="there is no stream, table or view 'x'"):
         family().drop("x", cascade=True)
+
+
+def test_how_far_ahead_of_the_clock_a_stream_may_be_is_kept() -> None:
+    """A catalog that was written before streams were compared with the clock has the default."""
+    declared = "CREATE STREAM s (ts TIMESTAMP, TIMELINE ts) FROM csv('in')"
+    for clause, length in (("", DAY), (" MAX AHEAD 2 SECONDS", 2 * SECOND), (" MAX AHEAD NONE", None)):
+        catalog = catalog_of(declared + clause)
+        assert Catalog.from_json(catalog.to_json()) == catalog
+        assert [e.max_ahead for e in catalog if isinstance(e, StreamEntry)] == [length]
+    assert "max_ahead" not in catalog_of(declared).to_json()

@@ -147,7 +147,7 @@ class Pipeline:
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
             sources = Sources.of_frame(rows, target)
-            taken = self._sorted(sources, sources.frame, before, begin)
+            taken = self._sorted(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
                 raise StoreError(
@@ -158,10 +158,10 @@ class Pipeline:
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
 
-    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int) -> TakenIn:
+    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
-        files = hasty(self.store.files)
-        return take_in(sources, frame, before, begin, before.step + 1, files, self.store.settings.partitions)
+        files, partitions = hasty(self.store.files), self.store.settings.partitions
+        return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
     def _took_in(
         self,
@@ -368,15 +368,15 @@ class Pipeline:
         A batch that Spark sends again because it does not know that its step was done, was done.
         """
         with self._one_at_a_time:
-            started = time.perf_counter()
+            started, now = time.perf_counter(), self.now()
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
             taken = TakenIn({}, {})
             if came is not None and came[1].entries:
-                taken = self._sorted(came[1], came[0], before, before.bound + 1)
+                taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
             arrived = taken.arrived
-            moved = move(work.streams, before, arrived, finish=finish, now=self.now())
+            moved = move(work.streams, before, arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
                 return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}

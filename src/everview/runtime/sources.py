@@ -28,6 +28,9 @@ from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
+# Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
+FILE, TIME, BLOCK = PLACE = "_everview_file", "_everview_time", "_everview_block"
+
 Fed = StreamEntry | TableEntry
 
 _TEXTS = ("csv", "json")
@@ -76,12 +79,13 @@ class Sources:
         ]
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
+        versions = any(map(has_versions, entries))
         placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside)
+            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
             for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
         ]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside))
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside, versions))
         carried = tuple(
             dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
             for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
@@ -122,10 +126,13 @@ def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
         begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
-    return frame.selectExpr(*columns, REASON, ORIGINAL, begin, *_CHANGE[1:])
+    place = [c for c in PLACE if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
-def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout) -> DataFrame:
+def _in_slots(
+    frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout, versions: bool
+) -> DataFrame:
     """The columns of one source in their slots, and in others what they bring along."""
     for texts in carriage.lets():
         frame = frame.selectExpr("*", *texts)
@@ -133,7 +140,9 @@ def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage,
     more = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {brought(i)}" for i, t in enumerate(beside.slots)]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
+    types = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"} if versions else {}
+    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:
@@ -254,9 +263,27 @@ def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFram
 def _with_reason(frame: DataFrame, entry: Fed, reason: str, text: str) -> DataFrame:
     names = [(name_sql(f.name), type_sql(f.type)) for f in entry.columns]
     columns = [f"try_cast({name} AS {type_}) AS {name}" for name, type_ in names]
-    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
+    place = _place(entry)
+    marked = frame.selectExpr("*", f"{reason} AS {REASON}", *(f"{e} AS {c}" for c, e in place.items()))
     original = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END AS {ORIGINAL}"
-    return marked.selectExpr(*columns, REASON, original)
+    return marked.selectExpr(*columns, REASON, original, *place)
+
+
+def has_versions(entry: Fed) -> bool:
+    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
+
+
+def _place(entry: Fed) -> dict[str, str]:
+    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    if not has_versions(entry) or entry.source is None:
+        return {}
+    if entry.source.format in _FILES:
+        time = "unix_millis(_metadata.file_modification_time)"
+        return {FILE: "_metadata.file_path", TIME: time, BLOCK: "_metadata.file_block_start"}
+    kafka = entry.source.format == "kafka"
+    time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
+    return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
 
 
 def _no_time(entry: Fed) -> str:
