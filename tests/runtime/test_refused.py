@@ -23,7 +23,8 @@ instants = st.one_of(
 )
 
 
-def stream(max_ahead: int | None = DAY, source: Source | None = Source("csv", "in")) -> StreamEntry:
+def stream(max_ahead: int | None = DAY, inserted: bool = False) -> StreamEntry:
+    source = None if inserted else Source("csv", "in")
     columns = Schema.of(("k", INT), ("ts", TIMESTAMP), ("seen", TIMESTAMP))
     lines = tuple(Lateness(name) for name in LINES)
     return StreamEntry(
@@ -45,7 +46,7 @@ def test_rows_ahead_of_the_clock(
     rows: list[tuple[int, int, int]], max_ahead: int | None, inserted: bool
 ) -> None:
     """All time lines count; nothing is lost, nothing changed; the reason names a line that is ahead."""
-    entry = stream(max_ahead, None if inserted else Source("csv", "in"))
+    entry = stream(max_ahead, inserted)
     good, ahead = split_ahead(frame(rows), entry, NOW)
     free = inserted or max_ahead is None
     limit = NOW + (max_ahead or 0)

@@ -8,7 +8,7 @@ can go, and only then the slice is evaluated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -20,6 +20,7 @@ from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import Arrived
+from everview.runtime.changed_files import ChangedFile
 from everview.runtime.files import Files
 from everview.runtime.late import known_from, split_late
 from everview.runtime.manifest import Manifest, Traces
@@ -29,7 +30,7 @@ from everview.runtime.refused import refused_rows, row_text, split_ahead, split_
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.sources import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, Fed, Sources, has_versions
 from everview.runtime.table_keys import INDEX, settle_keys
-from everview.runtime.task import LINES, by_trace, settle_down, told_line
+from everview.runtime.task import LINES, by_trace, settle_down, told_line, write_run
 from everview.spark.exchange import Layout, slot
 from everview.spark.lanes import Carried
 from everview.spark.physical import column
@@ -37,11 +38,31 @@ from everview.spark.physical import column
 
 @dataclass(frozen=True)
 class TakenIn:
-    """What came for each stream and table, the runs it was written to, and why a row was refused, of one."""
+    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+
+    `changed` has all files that are known to have changed after they were read, if more were found now.
+    """
 
     arrived: Mapping[str, Arrived]
     traces: Traces
     reason: str | None = None
+    changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def with_changed_files(
+        self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
+    ) -> TakenIn:
+        """With a rejected row for each file that was found changed."""
+        if not found:
+            return self
+        arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
+        for name, those in found.items():
+            trace = TraceId("rejected", name)
+            reasons, paths = pl.Series([f.reason for f in those]), pl.Series([f.path for f in those])
+            rows = refused_rows(reasons, paths, before.step + 1, known_from(before))
+            traces[trace] = (*traces.get(trace, ()), write_run(trace, rows, files, before.step + 1))
+            arrived[name] = arrived.get(name, Arrived()) + Arrived(rejected=len(those))
+            changed[name] = {**changed.get(name, {}), **{f.path: f.now for f in those}}
+        return replace(self, arrived=arrived, traces=traces, changed=changed)
 
 
 def take_in(

@@ -26,6 +26,7 @@ from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
+from everview.runtime.changed_files import changed_files
 from everview.runtime.evaluate import hasty
 from everview.runtime.failures import failure
 from everview.runtime.housekeeping import forget
@@ -39,7 +40,7 @@ from everview.runtime.runs import Run, TraceId, bring_to_disk
 from everview.runtime.session import LOCAL, local_session, prepared
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
-from everview.runtime.store import Settings, Store
+from everview.runtime.store import CHECKPOINT, Settings, Store
 from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
@@ -48,6 +49,8 @@ from everview.runtime.work import Work as Work
 from everview.sql.query import Query
 
 _CLEAN_EVERY = 10  # steps
+_LOOK_EVERY = 60.0  # seconds, at files that were read
+_LOOK_SHARE = 0.02  # at most this part of the time is spent on it
 
 
 class Pipeline:
@@ -62,6 +65,7 @@ class Pipeline:
         self._background: Work | None = None
         self._failure: Exception | None = None
         self._stopping = False
+        self._look_at = 0.0  # when files that were read are looked at again
         self._one_at_a_time = threading.RLock()
 
     @property
@@ -245,7 +249,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts")
+                for part in ("since", "bounds", "newest", "heard", "counts", "changed")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))
@@ -318,7 +322,7 @@ class Pipeline:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
         lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
-        self._failure, self._stopping = None, False
+        self._failure, self._stopping, self._look_at = None, False, 0.0
 
         def step(frame: DataFrame, batch: int) -> None:
             with self._one_at_a_time:
@@ -336,6 +340,17 @@ class Pipeline:
             writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
         )
         return timed.start()
+
+    def _with_changed_files(self, work: Work, before: Manifest, taken: TakenIn) -> TakenIn:
+        """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
+        started = time.monotonic()
+        if started < self._look_at or not work.fed:
+            return taken
+        checkpoint = self.store.files.below(CHECKPOINT)
+        found = changed_files(checkpoint, work.fed, before.batch, before.changed)
+        seconds = time.monotonic() - started
+        self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
+        return taken.with_changed_files(found, before, hasty(self.store.files))
 
     def _wait(self, query: StreamingQuery, work: Work) -> None:
         try:
@@ -375,11 +390,13 @@ class Pipeline:
             taken = TakenIn({}, {})
             if came is not None and came[1].entries:
                 taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
+            taken = self._with_changed_files(work, before, taken)
             arrived = taken.arrived
             moved = move(work.streams, before, arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
                 return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)

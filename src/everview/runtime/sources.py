@@ -36,6 +36,8 @@ Fed = StreamEntry | TableEntry
 _TEXTS = ("csv", "json")
 _FILES = (*_TEXTS, "parquet", "orc", "text", "avro", "xml")
 _KNOWN = (*_FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
+_SIZES = ("maxfilespertrigger", "maxbytespertrigger")
+FILES_A_STEP = 1000  # unless the options of a source say otherwise
 _BROKEN = "_everview_broken"  # where Spark puts the text of a row that does not parse
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -167,7 +169,11 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     ]
     schema = S.StructType([*fields, S.StructField(_BROKEN, S.StringType())])
     options = {"enforceSchema": "false"} if source.format == "csv" else {}
-    options |= dict(source.options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    options |= (
+        _file_options(source)
+        | dict(source.options)
+        | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    )
     reader = session.readStream.format(source.format).schema(schema).options(**options)
     frame = reader.name(source_name(entry)).load(path_of(source))
     broken = name_sql(_BROKEN)
@@ -178,12 +184,24 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     return _with_reason(frame, entry, reason, f"coalesce({broken}, {text})")
 
 
+def _file_options(source: Source) -> dict[str, str]:
+    """What Everview asks of a source of files, unless its options say otherwise.
+
+    A step is of bounded size. No file is too old: by itself, Spark skips a file that is a week older than the
+    newest one without a word.
+    """
+    if source.format not in _FILES:
+        return {}
+    sized = any(name.casefold() in _SIZES for name, _ in source.options)
+    return {"maxFileAge": "100000d", **({} if sized else {"maxFilesPerTrigger": str(FILES_A_STEP)})}
+
+
 def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[str]:
     """The columns as they stand in the file: by its header if it has one."""
     own = list(entry.columns.names)
     if source.format != "csv" or dict(source.options).get("header", "false").casefold() != "true":
         return own
-    options = {k: v for k, v in source.options if k.casefold() not in ("maxfilespertrigger", "enforceschema")}
+    options = {k: v for k, v in source.options if k.casefold() not in (*_SIZES, "enforceschema")}
     found = session.read.format("csv").options(**options).load(path_of(source)).columns
     if not found:
         return own  # nothing there yet: the first file will have to have these
@@ -233,7 +251,8 @@ def _said(name: str, text: str, type_: str) -> str:
 
 def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """A source that has columns of its own: ours are found among them by their names."""
-    reader = session.readStream.format(source.format).options(**dict(source.options))
+    options = _file_options(source) | dict(source.options)
+    reader = session.readStream.format(source.format).options(**options)
     if source.format in _FILES:
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         reader = reader.schema(S.StructType(fields))
@@ -267,6 +286,11 @@ def _with_reason(frame: DataFrame, entry: Fed, reason: str, text: str) -> DataFr
     marked = frame.selectExpr("*", f"{reason} AS {REASON}", *(f"{e} AS {c}" for c, e in place.items()))
     original = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END AS {ORIGINAL}"
     return marked.selectExpr(*columns, REASON, original, *place)
+
+
+def reads_files(entry: Fed) -> bool:
+    """Whether a stream or table is fed by files."""
+    return entry.source is not None and entry.source.format in _FILES
 
 
 def has_versions(entry: Fed) -> bool:
