@@ -53,10 +53,11 @@ class Source(exp.Expression):
 
 
 class CreateStream(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+        "ahead": False,
     }  # fmt: skip
 
 

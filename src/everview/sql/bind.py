@@ -86,7 +86,8 @@ def _read(name: str, context: Context, making: str | None) -> N.Node:
     stream, _, kind = name.rpartition("$")
     if kind.casefold() in ("late", "rejected") and stream in context.catalog:
         below = context.catalog.get(stream)
-        if isinstance(below, StreamEntry):
+        kept = ("late", "rejected") if isinstance(below, StreamEntry) else ("rejected",)
+        if isinstance(below, (StreamEntry, TableEntry)) and kind.casefold() in kept:
             context.used[below.name] = None
             return N.Stream(f"{below.name}${kind.casefold()}", not_taken(below, kind.casefold()))
     entry = context.catalog.get(name)

@@ -90,9 +90,13 @@ class EverviewParser(QueryParser):
             query, text = self._with_text(self._parse_full_query)
             return ast.CreateEventStream(this=name, timelines=named, query=query, text=text)
         columns, lines, _ = self._columns(timelines=True)
-        source, idle = None, None
+        source, idle, ahead = None, None, None
         while self._curr:
-            if self._match_text_seq("IDLE"):
+            if self._match_text_seq("MAX"):
+                self._require_once(ahead)
+                self._expect("AHEAD")
+                ahead = self._placed(self._max_ahead)
+            elif self._match_text_seq("IDLE"):
                 self._require_once(idle)
                 self._expect("AFTER")
                 idle = self._duration()
@@ -101,7 +105,13 @@ class EverviewParser(QueryParser):
                 source = self._source()
             else:
                 break
-        return ast.CreateStream(this=name, columns=columns, timelines=lines, source=source, idle=idle)
+        return ast.CreateStream(
+            this=name, columns=columns, timelines=lines, source=source, idle=idle, ahead=ahead
+        )
+
+    def _max_ahead(self) -> exp.Expr:
+        """NONE, or a length of time."""
+        return exp.Null() if self._match_text_seq("NONE") else self._duration()
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
         name = self._new_name("the table")
