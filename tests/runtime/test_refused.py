@@ -93,7 +93,7 @@ def test_keys_without_a_value() -> None:
     columns = Schema.of(("a", INT), ("name", STRING), ("b", INT))
     entry = TableEntry("t", columns, ("A", "b"), source=Source("csv", "in"))
     rows = pl.DataFrame({"c0": [1, None, 1], "c1": [None, "x", "y"], "c2": [1, None, None]})
-    good, wrong = split_keyless(rows, entry)
+    good, wrong = split_keyless(rows, entry, 5)
     assert good.rows() == [(1, None, 1)]
     assert wrong.rows() == [
         (None, "x", None, "A: a column of the PRIMARY KEY cannot be NULL"),

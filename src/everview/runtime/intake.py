@@ -165,7 +165,7 @@ class IntakeTask:
         if isinstance(entry, StreamEntry):
             wide, wrong = split_ahead(wide, entry, self.now)
         else:
-            wide, wrong = split_keyless(wide, entry)
+            wide, wrong = split_keyless(wide, entry, self.begin)
         if not wrong.is_empty():
             refused += wrong.height
             self._reject(entry, wrong[WHY], row_text(wrong, entry.columns.names), done)

@@ -18,6 +18,7 @@ from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
 from everview.spark.physical import column
 
 REASON = "_reason"
+_ENDED = "the store was run to its end, and its tables cannot change any more"
 
 
 def split_ahead(rows: Frame, entry: StreamEntry, now: int) -> tuple[Frame, Frame]:
@@ -50,8 +51,13 @@ def _exceeds(rows: Frame, name: str, limit: int) -> bool:
     return isinstance(greatest, int) and greatest > limit
 
 
-def split_keyless(rows: Frame, entry: TableEntry) -> tuple[Frame, Frame]:
-    """The rows of a table that have a key, and those in which a column of it is NULL, with the reason."""
+def split_keyless(rows: Frame, entry: TableEntry, begin: int) -> tuple[Frame, Frame]:
+    """The rows of a table that have a key, and those in which a column of it is NULL, with the reason.
+
+    `begin` is when the rows hold from; in a store that was run to its end there is no such time left.
+    """
+    if begin == INFINITY:
+        return rows.clear(), rows.with_columns(pl.lit(_ENDED).alias(REASON))
     names = entry.columns.names
     keys = {name: column(names.index(entry.columns.find(name).name)) for name in entry.key}
     without: list[pl.Expr] = [
