@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
+from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon, parse_timestamp
+from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry, describe
 from everview.charts import Timeline, View
 from everview.engine import declare, explanation_of
@@ -100,7 +102,9 @@ class Database:
                 self._pipeline.take_in(self._catalog.get(target), rows, at)
             case S.InsertQuery(target, query, columns, at):
                 answer = self._answer(query).toDF(*columns)
-                self._pipeline.take_in(self._catalog.get(target), answer, at)
+                typed = zip(columns, query.plan.schema.types, strict=True)
+                fitting = ["NULL AS " + name_sql(n) if t == VOID else name_sql(n) for n, t in typed]
+                self._pipeline.take_in(self._catalog.get(target), answer.selectExpr(*fitting), at)
             case S.Update(target, assignments, where, at):
                 self._pipeline.change_table(self._table(target), where, assignments, at)
             case S.Delete(target, where, at):

@@ -41,7 +41,14 @@ from everview.runtime.session import LOCAL, local_session, prepared
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
 from everview.runtime.store import CHECKPOINT, Settings, Store
-from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
+from everview.runtime.tables import (
+    Assignments,
+    put_in,
+    require_key,
+    require_values,
+    rows_to_change,
+    taken_back,
+)
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
@@ -217,6 +224,7 @@ class Pipeline:
             trace = TraceId("inbox", entry.name)
             lines = changed.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
             new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
+            require_values(kept, entry, new)
             require_key(kept, entry, new, begin)
             runs = (*before.runs(trace), *new)
             self._end(before, replace(before.with_traces({trace: runs}), step=step))

@@ -21,6 +21,7 @@ from everview.algebra.text import name_sql, string_sql, type_sql
 from everview.algebra.time import INFINITY
 from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
+from everview.runtime.spark_rows import cast_rows
 from everview.spark.catalyst import FROM, UNTIL, N, null_sql, spark_type
 from everview.spark.exchange import Layout, slot
 from everview.spark.lanes import Carriage, Carried, Lane, brought
@@ -97,20 +98,7 @@ class Sources:
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
         """A frame that is given for a stream or a table, its columns by their names."""
-        there = {entry.columns.find(name).name: name for name in rows.columns}
-        columns = [
-            f"try_cast({name_sql(there[f.name]) if f.name in there else 'NULL'} AS {type_sql(f.type)}) "
-            f"AS {name_sql(f.name)}"
-            for f in entry.columns
-        ]
-        given = [(f, name_sql(there[f.name])) for f in entry.columns if f.name in there]
-        wrong = [
-            f"WHEN {name} IS NOT NULL AND try_cast({name} AS {type_sql(f.type)}) IS NULL "
-            f"THEN {_said(f.name, f'CAST({name} AS STRING)', str(f.type))}"
-            for f, name in given
-        ]
-        reason = f"CASE {' '.join(wrong)} {_no_time(entry)} END AS {REASON}"
-        shown = rows.selectExpr(*columns, reason, f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        shown = cast_rows(rows, entry, REASON).selectExpr("*", f"CAST(NULL AS STRING) AS {ORIGINAL}")
         return cls._placed([shown], [entry])
 
 

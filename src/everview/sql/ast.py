@@ -34,6 +34,12 @@ class AsOf(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
 
 
+class ColumnDeclaration(exp.Expression):
+    """name TYPE [NOT NULL] [DEFAULT constant]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
+
+
 class Timeline(exp.Expression):
     """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
 
@@ -111,6 +117,12 @@ class Delete(exp.Expression):
     """DELETE FROM name [WHERE …] [AT timestamp]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
+
+
+class Default(exp.Expression):
+    """DEFAULT as a value of INSERT or UPDATE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class Explain(exp.Expression):

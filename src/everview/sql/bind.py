@@ -132,11 +132,11 @@ def _definition(sql: str, catalog: Catalog, making: str | None) -> N.Node:
 
 
 def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_stream(node, script))
+    return S.Create(declare_stream(node, _context(script, catalog)))
 
 
 def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_table(node, script))
+    return S.Create(declare_table(node, _context(script, catalog)))
 
 
 def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:

@@ -33,8 +33,8 @@ from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, MINUTE, SECOND
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
-from everview.sql.dialect import STREAM_FUNCTIONS
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number
+from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
 from everview.sql.windows import is_now
