@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.runtime.csv_header import (
-    BLOCK,
     EMPTY,
-    PATH,
     RECORD,
     REFUSED,
     WIDTH,
@@ -23,6 +21,7 @@ from everview.runtime.csv_header import (
     header_in_file,
     text_of,
 )
+from everview.runtime.reading import BLOCK, FILE
 
 FIELDS = st.lists(st.text('ab" ,;\n\té'), min_size=1, max_size=6)
 
@@ -74,14 +73,14 @@ def _batch(rows: list[list[str]], path: str, wide: int) -> pa.RecordBatch:
     records = [None if len(row) == wide else written(row, csv.QUOTE_MINIMAL) for row in rows]
     arrays = [*(pa.array(t, pa.string()) for t in texts), pa.array(records, pa.string())]
     arrays += [pa.array([path] * len(rows)), pa.array([0] * len(rows), pa.int64())]
-    return pa.RecordBatch.from_arrays(arrays, names=[*map(text_of, range(wide)), RECORD, PATH, BLOCK])
+    return pa.RecordBatch.from_arrays(arrays, names=[*map(text_of, range(wide)), RECORD, FILE, BLOCK])
 
 
 def test_far_columns_in_quotes() -> None:
     task = HeaderTask(("k",), frozenset(), Dialect(), 1)
     record = pa.array(["a,k", 'x,"y, ""z"""', 'x,""', "x,"], pa.string())
     arrays = [pa.array(["a", "x", "x", "x"]), record, pa.array(["file:/a"] * 4), pa.array([0] * 4)]
-    [batch] = task([pa.RecordBatch.from_arrays(arrays, names=[text_of(0), RECORD, PATH, BLOCK])])
+    [batch] = task([pa.RecordBatch.from_arrays(arrays, names=[text_of(0), RECORD, FILE, BLOCK])])
     assert batch.column(text_of(0)).to_pylist() == ['y, "z"', EMPTY, None]
 
 

@@ -16,12 +16,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 
-from everview.runtime.reading import encoding_of, file_name
+from everview.runtime.reading import BLOCK, FILE, PLACE, encoding_of, file_name
 
 RECORD = "_everview_record"  # a record as it stands in the file
 WIDTH = "_everview_width"  # how many columns it must have
 REFUSED = "_everview_refused"  # why all rows of a file are refused
-PATH, BLOCK = "_everview_path", "_everview_block"
 # What stands for "" in quotes: an empty text, where an empty field is NULL.
 EMPTY = "\u0001\u0002"
 
@@ -146,12 +145,14 @@ class HeaderTask:
     required: frozenset[str]
     dialect: Dialect
     wide: int
+    keeps: tuple[str, ...] = ()  # what else comes out as it came in
 
     @property
     def schema(self) -> str:
         """What comes out: the texts, the record, how many columns it must have, why its file is refused."""
         texts = [f"{text_of(i)} STRING" for i in range(len(self.names))]
-        return ", ".join([*texts, f"{RECORD} STRING", f"{WIDTH} INT", f"{REFUSED} STRING"])
+        kept = [f"{name} {PLACE[name]}" for name in self.keeps]
+        return ", ".join([*texts, f"{RECORD} STRING", f"{WIDTH} INT", f"{REFUSED} STRING", *kept])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file, placement = None, None
@@ -159,7 +160,7 @@ class HeaderTask:
             if not batch.num_rows:
                 continue
             begin = 0
-            runs = pc.run_end_encode(batch.column(PATH))
+            runs = pc.run_end_encode(batch.column(FILE))
             for path, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
                 part, begin = batch.slice(begin, end - begin), end
                 if path != file:
@@ -195,8 +196,9 @@ class HeaderTask:
         columns = [self._texts(part, records, position) for position in placement.positions]
         width = pa.repeat(pa.scalar(placement.width, pa.int32()), part.num_rows)
         refused = pa.repeat(pa.scalar(placement.refused, pa.string()), part.num_rows)
-        names = [*(text_of(i) for i in range(len(columns))), RECORD, WIDTH, REFUSED]
-        return pa.RecordBatch.from_arrays([*columns, records, width, refused], names=names)
+        names = [*(text_of(i) for i in range(len(columns))), RECORD, WIDTH, REFUSED, *self.keeps]
+        kept = map(part.column, self.keeps)
+        return pa.RecordBatch.from_arrays([*columns, records, width, refused, *kept], names=names)
 
     def _texts(self, part: pa.RecordBatch, records: pa.Array, position: int | None) -> pa.Array:
         if position is None:

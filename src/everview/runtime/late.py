@@ -1,7 +1,7 @@
 """Rows that come too late: a timestamp of theirs is not after the bound of their own stream.
 
 That is decided when they come, by the bound as it stood before. They are kept beside their stream, with the
-step, the reason and the row as it came.
+step, the reason and the row as text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import LAST, Arrived
 from everview.runtime.manifest import Manifest
-from everview.runtime.reading import ORIGINAL
+from everview.runtime.refused import row_text
 from everview.spark.physical import column
 
 
@@ -60,25 +60,10 @@ def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: 
         pl.when(pl.col(f"_late_{name}")).then(pl.lit(why_late(name, bound))) for name, bound in bounds.items()
     )
     own = [column(i) for i in range(len(entry.columns))]
-    text = row_texts(late.select(pl.col(c).alias(n) for c, n in zip(own, entry.columns.names, strict=True)))
-    if ORIGINAL in late.columns:  # the row as it came
-        text = pl.select(pl.coalesce(late[ORIGINAL], text)).to_series()
-    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, pl.lit(text)]
+    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, pl.lit(row_text(late, entry.columns.names))]
     extra = [e.alias(column(len(own) + i)) for i, e in enumerate(said)]
     begin = pl.lit(known_from(manifest), pl.Int64).alias(FROM)
     return late.select(*own, *extra, begin, UNTIL, N)
-
-
-def row_texts(rows: Frame) -> pl.Series:
-    """Each row as a JSON object; bytes as Spark writes them, and what JSON has no form for as text.
-
-    >>> row_texts(pl.DataFrame({"k": [1, None], "b": [b"\\xff", b""]})).to_list()
-    ['{"k":1,"b":"/w=="}', '{"k":null,"b":""}']
-    """
-    if not rows.width:
-        return pl.Series(["{}"]).new_from_index(0, rows.height)
-    shown = rows.with_columns(pl.col(pl.Binary).bin.encode("base64"), pl.col(pl.Time).cast(pl.String))
-    return shown.to_struct().struct.json_encode()
 
 
 def known_from(manifest: Manifest) -> int:

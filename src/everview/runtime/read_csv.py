@@ -21,9 +21,7 @@ from everview.algebra.text import name_sql, string_sql, type_sql
 from everview.catalog import Source
 from everview.errors import listed, nearest
 from everview.runtime.csv_header import (
-    BLOCK,
     EMPTY,
-    PATH,
     RECORD,
     REFUSED,
     WIDTH,
@@ -33,12 +31,16 @@ from everview.runtime.csv_header import (
 )
 from everview.runtime.reading import (
     ORIGINAL,
+    PLACE_OF_FILES,
     REASON,
     Fed,
     case_sql,
+    columns_sql,
     encoding_of,
+    file_options,
     options_of,
     path_of,
+    place_of,
     required_cases,
     required_columns,
     said,
@@ -46,6 +48,7 @@ from everview.runtime.reading import (
 )
 
 _MORE = 8  # columns that are read beyond those that are known
+_OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
 _FORMATS = {
     T.DATE: ("dateformat", "locale"),
     T.TIMESTAMP: ("timestampformat", "timezone", "locale"),
@@ -64,22 +67,22 @@ def open_csv(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     texts = [text_of(i) for i in range(wide)]
     schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
     reader = session.readStream.format("csv").schema(schema).options(**csv.reader_options)
+    place = place_of(entry)
     frame = reader.name(source_name(entry)).load(path_of(source))
     if csv.header:
-        place = (f"_metadata.file_path AS {PATH}", f"_metadata.file_block_start AS {BLOCK}")
         required = frozenset(required_columns(entry))
-        task = HeaderTask(entry.columns.names, required, csv.dialect, wide)
-        frame = frame.selectExpr("*", *place).mapInArrow(task, task.schema)
+        task = HeaderTask(entry.columns.names, required, csv.dialect, wide, tuple(place))
+        frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
     else:
         whole = f"coalesce({RECORD}, {_joined(texts)}) AS {RECORD}"
         beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
-        frame = frame.selectExpr(*texts[: len(entry.columns)], whole, *beside)
-    return csv.values(frame)
+        frame = frame.selectExpr(*texts[: len(entry.columns)], whole, *beside, *columns_sql(place))
+    return csv.values(frame, list(place))
 
 
 def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
     """The names in a file that is there already; none if there is no file."""
-    options = {k: v for k, v in options_of(source).items() if k not in ("maxfilespertrigger", "multiline")}
+    options = {k: v for k, v in options_of(source).items() if k not in _OF_STREAMS}
     try:
         return session.read.format("csv").options(**options).load(path_of(source)).columns
     except PySparkException:
@@ -129,9 +132,9 @@ class _Csv:
         """As today's tools write CSV: a quote in quotes is doubled, and a value may have several lines."""
         usual = {"multiline": "true", "escape": self.dialect.escape, "emptyvalue": EMPTY}
         ours = {"header": "false", "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
-        return usual | self.options | ours
+        return usual | file_options(self.entry) | ours
 
-    def values(self, frame: DataFrame) -> DataFrame:
+    def values(self, frame: DataFrame, place: list[str]) -> DataFrame:
         """The columns as values of their types, the reason, and the record as it came."""
         columns = self.entry.columns
         texts = [f"_everview_value{i}" for i in range(len(columns))]
@@ -147,10 +150,10 @@ class _Csv:
             if f.type != T.STRING
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
-        frame = frame.selectExpr(*shown, RECORD, WIDTH, REFUSED)
-        frame = frame.selectExpr(*texts, *own, RECORD, WIDTH, REFUSED)
+        beside = [RECORD, WIDTH, REFUSED, *place]
+        frame = frame.selectExpr(*shown, *beside).selectExpr(*texts, *own, *beside)
         names = map(name_sql, columns.names)
-        return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}")
+        return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}", *place)
 
     def _text(self, position: int) -> str:
         """An empty field is NULL. Empty quotes are an empty text, and in columns of other types NULL."""

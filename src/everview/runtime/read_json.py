@@ -20,9 +20,12 @@ from everview.runtime.reading import (
     REASON,
     Fed,
     case_sql,
+    columns_sql,
     encoding_of,
+    file_options,
     options_of,
     path_of,
+    place_of,
     required_cases,
     said,
     source_name,
@@ -38,14 +41,16 @@ def open_json(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """The rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
     options = options_of(source)
     whole = options.get("multiline", "false").casefold() == "true"
-    reader = session.readStream.format("text").options(**options)
+    reader = session.readStream.format("text").options(**file_options(entry))
+    place = place_of(entry)
     reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
     frame = reader.name(source_name(entry)).load(path_of(source))
     # Bytes that are no text become U+FFFD, as they do in CSV; else they would come into Arrow as they are.
-    frame = frame.selectExpr("IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value")
+    valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
+    frame = frame.selectExpr(valid, *columns_sql(place))
     line = f"explode({_elements('value')})" if whole else "value"
-    lines = frame.selectExpr(f"{line} AS {_LINE}").where(f"{_LINE} RLIKE {string_sql(_SIGN)}")
-    return _Json(entry, source).values(lines)
+    lines = frame.selectExpr(f"{line} AS {_LINE}", *place).where(f"{_LINE} RLIKE {string_sql(_SIGN)}")
+    return _Json(entry, source).values(lines, list(place))
 
 
 def _elements(text: str) -> str:
@@ -69,17 +74,18 @@ class _Json:
         pairs = (given | ours).items()
         return f"map({', '.join(f'{string_sql(k)}, {string_sql(v)}' for k, v in pairs)})"
 
-    def values(self, lines: DataFrame) -> DataFrame:
+    def values(self, lines: DataFrame, place: list[str]) -> DataFrame:
         """The columns, the reason, and the line."""
         columns = list(self.entry.columns)
         shown = [f"{_PARSED}.{name_sql(f.name)} AS {name_sql(f.name)}" for f in columns]
         mended = f"IF({self._other_case()}, {self._by_own_names()}, NULL) AS {_MENDED}"
         parsed = f"IF({_MENDED} IS NULL, {_PARSED}, {self._parsed(_MENDED, columns)}) AS {_PARSED}"
-        frame = lines.selectExpr(_LINE, f"{self._parsed(_LINE, columns)} AS {_PARSED}")
-        frame = frame.selectExpr(_LINE, _PARSED, mended).selectExpr(_LINE, _MENDED, parsed)
-        frame = frame.selectExpr(_LINE, _MENDED, _PARSED, *shown)
+        kept = [_LINE, *place]
+        frame = lines.selectExpr(*kept, f"{self._parsed(_LINE, columns)} AS {_PARSED}")
+        frame = frame.selectExpr(*kept, _PARSED, mended).selectExpr(*kept, _MENDED, parsed)
+        frame = frame.selectExpr(*kept, _MENDED, _PARSED, *shown)
         names = map(name_sql, self.entry.columns.names)
-        return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{_LINE} AS {ORIGINAL}")
+        return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{_LINE} AS {ORIGINAL}", *place)
 
     def _parsed(self, text: str, columns: list[Field]) -> str:
         fields = [f"{name_sql(f.name)} {type_sql(f.type)}" for f in columns]

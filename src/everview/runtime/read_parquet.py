@@ -7,7 +7,7 @@ own: columns are found by name, and values that fit their column are taken, what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -25,33 +25,45 @@ from everview.errors import StoreError
 from everview.kernels.frame import Frame
 from everview.runtime.csv_header import Placement
 from everview.runtime.fit import fit
-from everview.runtime.late import row_texts
 from everview.runtime.reading import (
+    BLOCK,
+    FILE,
     ORIGINAL,
+    PLACE,
+    PLACE_OF_FILES,
     REASON,
+    TIME,
     Fed,
+    columns_sql,
     file_name,
-    options_of,
+    file_options,
     path_of,
+    place_of,
     required_columns,
     source_name,
 )
+from everview.runtime.refused import row_texts
 from everview.runtime.rows import frame_type
 from everview.spark.catalyst import spark_type
 
 _LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 _BATCH = 20_000  # rows
+_ARROW = {FILE: pa.string(), TIME: pa.int64(), BLOCK: pa.int64()}
 _PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_parquet(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
-    reader = session.readStream.format("binaryFile").schema(_LISTED).options(**options_of(source))
-    files = reader.name(source_name(entry)).load(path_of(source)).selectExpr("path")
+    reader = session.readStream.format("binaryFile").schema(_LISTED).options(**file_options(entry))
+    files = reader.name(source_name(entry)).load(path_of(source))
     fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
-    return files.mapInArrow(ParquetTask(entry.columns, required_columns(entry)), S.StructType(fields + told))
+    place = place_of(entry)
+    types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
+    kept = [S.StructField(name, types[PLACE[name]]) for name in place]
+    task = ParquetTask(entry.columns, required_columns(entry), tuple(place))
+    return files.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, S.StructType(fields + told + kept))
 
 
 @dataclass(frozen=True)
@@ -60,11 +72,17 @@ class ParquetTask:
 
     columns: Schema
     required: dict[str, str]
+    keeps: tuple[str, ...] = ()  # what is said of its file beside every row
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield from self._rows_of_file(path)
+            for file in batch.to_pylist():
+                for rows in self._rows_of_file(file[FILE]):
+                    yield rows if not self.keeps else self._with_place(rows, file)
+
+    def _with_place(self, rows: pa.RecordBatch, file: Mapping[str, object]) -> pa.RecordBatch:
+        place = [pa.repeat(pa.scalar(file[name], _ARROW[name]), rows.num_rows) for name in self.keeps]
+        return pa.RecordBatch.from_arrays([*rows.columns, *place], names=[*rows.schema.names, *self.keeps])
 
     def _rows_of_file(self, path: str) -> Iterator[pa.RecordBatch]:
         name = file_name(path)

@@ -9,12 +9,15 @@ from everview.algebra.text import name_sql, type_sql
 from everview.catalog import Source
 from everview.errors import StoreError, nearest
 from everview.runtime.reading import (
-    FILES,
     ORIGINAL,
     REASON,
     Fed,
     case_sql,
+    columns_sql,
+    file_options,
     path_of,
+    place_of,
+    reads_files,
     required_cases,
     said,
     source_name,
@@ -24,8 +27,9 @@ from everview.spark.catalyst import spark_type
 
 def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """The rows of a source whose columns are found by their names, each cast to its declared type."""
-    reader = session.readStream.format(source.format).options(**dict(source.options))
-    if source.format in FILES:
+    options = file_options(entry) if reads_files(entry) else dict(source.options)
+    reader = session.readStream.format(source.format).options(**options)
+    if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         reader = reader.schema(S.StructType(fields))
     reader = reader.name(source_name(entry))
@@ -50,5 +54,6 @@ def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
         text = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
-    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
-    return marked.selectExpr(*columns, REASON, f"{text} AS {ORIGINAL}")
+    place = place_of(entry)
+    marked = frame.selectExpr("*", f"{reason} AS {REASON}", *columns_sql(place))
+    return marked.selectExpr(*columns, REASON, f"{text} AS {ORIGINAL}", *place)

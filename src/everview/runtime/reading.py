@@ -18,8 +18,14 @@ from everview.errors import StoreError, nearest
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
+# Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
+FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"
+PLACE = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
+
 Fed = StreamEntry | TableEntry
 
+FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
+_SIZES = ("maxfilespertrigger", "maxbytespertrigger")
 FILES = ("csv", "json", "parquet", "orc", "text", "avro", "xml")
 KNOWN = (*FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -41,6 +47,56 @@ _PACKAGES = {
 def options_of(source: Source) -> dict[str, str]:
     """The options of a source by their names in small letters; Spark does not tell them apart either."""
     return {name.casefold(): value for name, value in source.options}
+
+
+def file_options(entry: Fed) -> dict[str, str]:
+    """The options of a source of files, and what Everview asks of it unless they say otherwise.
+
+    A step is of bounded size, but for tables: all that is there when a store begins holds from the beginning.
+    No file is too old: by itself, Spark skips a file that is a week older than the newest one without a word.
+    """
+    assert entry.source is not None
+    given = options_of(entry.source)
+    sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
+    limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
+    return {"maxfileage": "100000d", **limit, **given}
+
+
+def reads_files(entry: Fed) -> bool:
+    """Whether a stream or table is fed by files."""
+    return entry.source is not None and entry.source.format in FILES
+
+
+def has_versions(entry: Fed) -> bool:
+    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
+
+
+def place_of(entry: Fed) -> dict[str, str]:
+    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    if not has_versions(entry) or entry.source is None:
+        return {}
+    if reads_files(entry):
+        return PLACE_OF_FILES
+    kafka = entry.source.format == "kafka"
+    time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
+    return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
+
+
+PLACE_OF_FILES = {
+    FILE: "_metadata.file_path",
+    TIME: "unix_millis(_metadata.file_modification_time)",
+    BLOCK: "_metadata.file_block_start",
+}
+
+
+def columns_sql(columns: Mapping[str, str]) -> list[str]:
+    """Columns by their names, as a SELECT list.
+
+    >>> columns_sql({"a": "1 + 1"})
+    ['1 + 1 AS a']
+    """
+    return [f"{text} AS {name}" for name, text in columns.items()]
 
 
 def encoding_of(options: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from everview.runtime.read_csv import open_csv
 from everview.runtime.read_json import open_json
 from everview.runtime.read_parquet import open_parquet
 from everview.runtime.read_typed import open_typed
-from everview.runtime.reading import ORIGINAL, REASON, SOURCE, Fed, explained
+from everview.runtime.reading import ORIGINAL, PLACE, REASON, SOURCE, Fed, explained, has_versions
 from everview.runtime.spark_rows import cast_rows
 from everview.spark.catalyst import FROM, UNTIL, N, null_sql
 from everview.spark.exchange import Layout, slot
@@ -68,12 +68,13 @@ class Sources:
         ]
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
+        versions = any(map(has_versions, entries))
         placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside)
+            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
             for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
         ]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside))
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside, versions))
         carried = tuple(
             dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
             for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
@@ -101,10 +102,13 @@ def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
         begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
-    return frame.selectExpr(*columns, REASON, ORIGINAL, begin, *_CHANGE[1:])
+    place = [c for c in PLACE if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
-def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout) -> DataFrame:
+def _in_slots(
+    frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout, versions: bool
+) -> DataFrame:
     """The columns of one source in their slots, and in others what they bring along."""
     for texts in carriage.lets():
         frame = frame.selectExpr("*", *texts)
@@ -112,7 +116,9 @@ def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage,
     more = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {brought(i)}" for i, t in enumerate(beside.slots)]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
+    types = PLACE if versions else {}
+    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:
