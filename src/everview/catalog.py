@@ -109,13 +109,17 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ViewEntry:
-    """A view; `history` says for how long its changes are kept: some microseconds, or for ever."""
+    """A view; `history` says for how long its changes are kept: some microseconds, or for ever.
+
+    `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
+    """
 
     name: str
     sql: str
     complete: bool = False
     history: int = INFINITY
     depends_on: tuple[str, ...] = ()
+    column_names: tuple[str, ...] = ()
     kind = "view"
 
 
@@ -296,6 +300,7 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out |= _constraints_to_dict(entry)
         case ViewEntry():
             history = "forever" if entry.history == INFINITY else entry.history
+            out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
             out |= {"sql": entry.sql, "complete": entry.complete, "history": history}
             out["depends_on"] = list(entry.depends_on)
         case EventStreamEntry():
@@ -335,7 +340,8 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
-            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]))
+            names = tuple(d.get("column_names", ()))  # older catalogs have none
+            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names)
         case "event stream":
             return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
     raise StoreError(

@@ -16,9 +16,9 @@ from everview.engine import declare, explanation_of
 from everview.errors import PlanError, StoreError
 from everview.explanation import Explanation, explained
 from everview.rewrite import rewrite
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, view_plan
 from everview.sql import statements as S
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 from everview.temporal.patterns import require_runnable
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def _work(catalog: Catalog) -> Work:
     """The views of a catalog as they run."""
     from everview.runtime.pipeline import Work
 
-    views = {e.name: rewrite(plan_of(e.sql, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
+    views = {e.name: rewrite(view_plan(e, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
     return Work(catalog, views)
 
 

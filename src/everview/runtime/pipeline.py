@@ -53,7 +53,7 @@ from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
 from everview.runtime.work import Work as Work
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 
 _CLEAN_EVERY = 10  # steps
 _LOOK_EVERY = 60.0  # seconds, at files that were read

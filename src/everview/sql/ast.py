@@ -86,10 +86,11 @@ class CreateTable(exp.Expression):
 
 
 class CreateView(exp.Expression):
-    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [WITH (…)] AS SELECT …."""
+    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "this": True, "query": True, "text": True, "complete": False, "options": False, "replace": False,
+        "this": True, "columns": False, "query": True, "text": True, "complete": False, "options": False,
+        "replace": False,
     }  # fmt: skip
 
 

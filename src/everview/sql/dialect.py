@@ -76,11 +76,11 @@ class EverviewParser(QueryParser):
         raise AssertionError
 
     def _new_name(self, what: str) -> exp.Identifier:
-        if self._word() == "IF" and self._next and self._next.text.upper() == "NOT":
-            self._fail(
-                "IF NOT EXISTS is not available", next_step="leave it out: the same CREATE again does nothing"
-            )
-        return self._name(what)
+        """[IF NOT EXISTS] name; the name knows whether that stood before it."""
+        exists = self._match_text_seq("IF", "NOT", "EXISTS")
+        name = self._name(what)
+        name.meta["if_not_exists"] = bool(exists)
+        return name
 
     def _create_stream(self) -> exp.Expr:
         name = self._new_name("the stream")
@@ -242,13 +242,24 @@ class EverviewParser(QueryParser):
 
     def _create_view(self, complete: bool, replace: bool) -> exp.Expr:
         name = self._new_name("the view")
+        if replace and name.meta["if_not_exists"]:
+            self._fail("a view is replaced, or made if it does not exist: not both", self._prev)
+        columns = None
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            columns = self._parse_wrapped_csv(lambda: self._name("a column"))
         options = None
         if self._match(TokenType.WITH):
             options = self._parse_wrapped_csv(self._option)
         self._expect("AS")
         query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
         return ast.CreateView(
-            this=name, query=query, text=text, complete=complete, options=options, replace=replace
+            this=name,
+            columns=columns,
+            query=query,
+            text=text,
+            complete=complete,
+            options=options,
+            replace=replace,
         )
 
     def _with_text(self, parse: Callable[[], exp.Expr | None]) -> tuple[exp.Expr | None, str]:

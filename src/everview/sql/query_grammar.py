@@ -81,6 +81,28 @@ class QueryParser(WindowParser):
             parsed.meta["sync"] = sync
         return parsed
 
+    def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
+        """WITH name AS (query), …. sqlglot adds the names of a WITH in brackets to those of the one around
+        it; they are told apart here, where one clause is known from another."""
+        clause = super()._parse_with(skip_with_token)
+        seen: set[str] = set()
+        for cte in clause.expressions if clause is not None else ():
+            if cte.alias.casefold() in seen:
+                raise self._refused(f"WITH names '{cte.alias}' twice", cte.args["alias"])
+            seen.add(cte.alias.casefold())
+        return clause
+
+    def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
+        """VALUES (…), (…) [AS name (columns)]; brackets around it are those of any query."""
+        return self._placed(self._values) if self._word() == "VALUES" else None
+
+    def _values(self) -> exp.Values:
+        self._advance()
+        rows = self._parse_csv(lambda: self._placed(self._parse_value))
+        if not rows:
+            self._fail("expected a row of values", next_step="write VALUES (1, 'a'), (2, 'b')")
+        return exp.Values(expressions=rows, alias=self._parse_table_alias())
+
     def _parse_join(
         self,
         skip_join_token: bool = False,
