@@ -22,14 +22,15 @@ def at(second: int) -> str:
     return f"2026-01-01 00:00:{second:02}"
 
 
-def test_columns_go_by_name_in_every_file(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["", "/*.csv"], ids=["folder", "pattern"])
+def test_columns_go_by_name_in_every_file(spark: SparkSession, tmp_path: Path, pattern: str) -> None:
     """More columns, fewer, in another order, in another case; a time line or NOT NULL that is missing."""
-    come = tmp_path / "in"
+    come = tmp_path / "in %20 and"
     come.mkdir()
     with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
         db.execute(f"""
             CREATE STREAM s (k STRING, v INT, n INT NOT NULL, ts TIMESTAMP, TIMELINE ts)
-              FROM csv('{come}', header => true);
+              FROM csv('{come}{pattern}', header => true);
             CREATE VIEW all_of_s AS SELECT k, v FROM s;
         """)
         assert db.run().rows == 0, "an empty folder can be followed"

@@ -74,10 +74,10 @@ def write_all(folder: Path, spark: SparkSession) -> int:
 
 
 def test_files_of_many_tools_in_one_folder(spark: SparkSession, tmp_path: Path) -> None:
-    count = write_all(tmp_path / "in", spark)
+    count = write_all(tmp_path / "in %20 and", spark)
     with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
         db.execute(f"""
-            CREATE STREAM p ({COLUMNS}) FROM parquet('{tmp_path}/in');
+            CREATE STREAM p ({COLUMNS}) FROM parquet('{tmp_path}/in %20 and');
             CREATE VIEW all_of_p AS SELECT k, x, m, day, s, ts FROM p;
         """)
         db.run(finish=True)
