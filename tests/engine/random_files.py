@@ -154,7 +154,8 @@ def csv_file(random: Random, folder: Path, name: str, step: int, header: bool) -
             records.append(Record(text, f"it has {len(fields)} {columns}, not {len(names)}"))
         else:
             records.append(judged(dict(zip(names, (v for _, v in fields), strict=True)), text))
-    end = random.choice(("\n", "\r\n"))
+    # The first line of a file says how its lines end, so that one is in one piece.
+    end = random.choice(("\n", "\r\n")) if lines and "\n" not in lines[0] else "\n"
     put(folder, name, random.choice(("", "\ufeff")) + "".join(line + end for line in lines))
     return records
 
