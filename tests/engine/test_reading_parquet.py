@@ -132,6 +132,7 @@ def test_values_and_types_that_do_not_fit(spark: SparkSession, tmp_path: Path) -
         )
         texts = {reason: json.loads(text) for reason, text in rejected(db, "p")}
         assert texts["k: 1099511627776 is no INT"]["k"] == 2**40
+        assert texts["s: /w== is no STRING"] | {"ts": ""} == {"ts": "", "s": "/w==", "other": 1}
         assert texts[f"ts: {come}/7.parquet has no such column"] == {"k": 1}
 
 

@@ -90,8 +90,16 @@ class ParquetTask:
             with _opened(path) as handle:
                 parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
                 file = _File.of(name, parquet.schema_arrow.names, path, self)
-                for rows in parquet.iter_batches(_BATCH, columns=file.columns):
-                    yield file.placed(rows)
+                # All columns are only read as far as there are rows to refuse.
+                wholes = enumerate(parquet.iter_batches(_BATCH))
+                for number, rows in enumerate(parquet.iter_batches(_BATCH, columns=file.columns)):
+                    shown, refused = file.placed(rows)
+                    text = _constant(None, rows.num_rows)
+                    if refused.null_count() < len(refused):
+                        whole = next(all_columns for i, all_columns in wholes if i == number)
+                        text = pl.select(pl.when(refused.is_not_null()).then(_texts(whole))).to_series()
+                    told = [refused.alias(REASON), text.alias(ORIGINAL)]
+                    yield _batch(shown.with_columns(told))
         except FileNotFoundError as error:
             raise StoreError(
                 f"{name} was there and is gone, before it was read", next_step="put it back and run again"
@@ -111,7 +119,7 @@ class _File:
     task: ParquetTask
     place: Placement
     known: list[str]
-    columns: list[str] | None  # those to read; None: all of them
+    columns: list[str]  # those to read
     folders: dict[str, str | None]
 
     @classmethod
@@ -122,10 +130,10 @@ class _File:
         known = [*own, *(n for n in folders if n not in own)]
         place = Placement.of(known, declared, frozenset(task.required), name)
         needed = {known[p] for p in place.positions if p is not None} & set(own)
-        return cls(name, task, place, known, None if place.refused else sorted(needed), folders)
+        return cls(name, task, place, known, sorted(needed), folders)
 
-    def placed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The declared columns, with the reasons why rows are refused and what those are."""
+    def placed(self, rows: pa.RecordBatch) -> tuple[Frame, pl.Series]:
+        """The declared columns, and the reasons why rows are refused."""
         shown: dict[str, pl.Series] = {}
         reasons: list[pl.Series] = []
         for field, position in zip(self.task.columns, self.place.positions, strict=True):
@@ -139,7 +147,7 @@ class _File:
         if self.place.refused is not None:
             reasons = [_constant(self.place.refused, rows.num_rows)]
         refused = pl.select(pl.coalesce([*reasons, _constant(None, rows.num_rows)])).to_series()
-        return _batch(pl.DataFrame([*shown.values(), refused.alias(REASON), _originals(rows, refused)]))
+        return pl.DataFrame(list(shown.values())), refused
 
     def _values(
         self, rows: pa.RecordBatch, field: Field, name: str | None
@@ -173,15 +181,11 @@ def _folders(path: str) -> dict[str, str | None]:
     return {k: None if v == _NO_VALUE else unquote(v) for k, v in _PARTITION.findall(path)}
 
 
-def _originals(rows: pa.RecordBatch, refused: pl.Series) -> pl.Series:
-    """The rows that are refused as text; of the others, the columns say it all."""
-    none = _constant(None, rows.num_rows)
-    if refused.null_count() == len(refused):
-        return none.alias(ORIGINAL)
+def _texts(rows: pa.RecordBatch) -> pl.Series:
+    """The rows as they are in the file, as texts."""
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
-    text = pl.when(refused.is_not_null()).then(row_texts(frame)).otherwise(none)
-    return pl.select(text.alias(ORIGINAL)).to_series()
+    return row_texts(frame)
 
 
 def _batch(frame: Frame) -> pa.RecordBatch:
