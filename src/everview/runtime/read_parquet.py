@@ -173,12 +173,13 @@ def _opened(path: str) -> pa.NativeFile:
 
 
 def _folders(path: str) -> dict[str, str | None]:
-    """The columns that the names of folders tell.
+    """The columns that the names of folders tell; in those, odd signs are written as in a URI.
 
-    >>> _folders("file:/in/day=2026-01-01/place=a%20b/x.parquet")
+    >>> _folders("file:/in/day=2026-01-01/place=a%2520b/x.parquet")
     {'day': '2026-01-01', 'place': 'a b'}
     """
-    return {k: None if v == _NO_VALUE else unquote(v) for k, v in _PARTITION.findall(path)}
+    pairs = _PARTITION.findall(unquote(path))
+    return {k: None if v == _NO_VALUE else unquote(v) for k, v in pairs}
 
 
 def _texts(rows: pa.RecordBatch) -> pl.Series:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 
@@ -147,10 +148,10 @@ def path_of(source: Source) -> str:
 def file_name(uri: str) -> str:
     """A file as it is shown: the path, if it is one of this machine.
 
-    >>> file_name("file:///data/a.csv"), file_name("s3a://b/a.csv")
-    ('/data/a.csv', 's3a://b/a.csv')
+    >>> file_name("file:///data/a%20b.csv"), file_name("s3a://b/a.csv")
+    ('/data/a b.csv', 's3a://b/a.csv')
     """
-    return re.sub(r"^file:/+", "/", uri)
+    return unquote(re.sub(r"^file:/+", "/", uri)) if uri.startswith("file:") else uri
 
 
 def explained(entry: Fed, error: Exception, versions: Mapping[str, str]) -> StoreError:
