@@ -77,6 +77,7 @@ def open_csv(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
         whole = f"coalesce({RECORD}, {_joined(texts)}) AS {RECORD}"
         beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
         frame = frame.selectExpr(*texts[: len(entry.columns)], whole, *beside, *columns_sql(place))
+        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
     return csv.values(frame, list(place))
 
 
