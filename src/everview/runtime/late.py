@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from everview.algebra.time import format_timestamp
+from everview.algebra.time import CALENDAR, DAY, instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import LAST, Arrived
@@ -67,8 +67,25 @@ def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: 
 
 
 def _shown(late: Frame, name: str) -> pl.Expr:
-    """A column as it stands in a text; bytes as Spark writes them."""
-    return pl.col(name).bin.encode("base64") if late.schema[name] == pl.Binary else pl.col(name)
+    """A column as it stands in a text; bytes as Spark writes them, and dates of any year."""
+    values = pl.col(name)
+    match late.schema[name]:
+        case pl.Binary():
+            return values.bin.encode("base64")
+        case pl.Datetime():
+            return _any_year(values, CALENDAR, pl.Datetime("us"), "-%m-%dT%H:%M:%S%.f+00:00")
+        case pl.Date():
+            return _any_year(values, CALENDAR // DAY, pl.Date(), "-%m-%d")
+    return values
+
+
+def _any_year(values: pl.Expr, cycle: int, type_: pl.DataType, format_: str) -> pl.Expr:
+    """Times as text: the calendar repeats after 400 years, and Polars knows those from 1970 on."""
+    times = values.cast(pl.Int64)
+    known = (times - times.floordiv(cycle) * cycle).cast(type_)
+    year = known.dt.year() + 400 * times.floordiv(cycle)
+    sign = pl.when(year > 9999).then(pl.lit("+")).when(year < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    return pl.concat_str(sign, year.abs().cast(pl.String).str.zfill(4), known.dt.strftime(format_))
 
 
 def known_from(manifest: Manifest) -> int:
@@ -82,4 +99,4 @@ def why_late(line: str, bound: int) -> str:
     >>> why_late("ts", 0)
     'ts is not after 1970-01-01T00:00:00.000000, up to where all was known'
     """
-    return f"{line} is not after {format_timestamp(bound)}, up to where all was known"
+    return f"{line} is not after {instant_words(bound)}, up to where all was known"

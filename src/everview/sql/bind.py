@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
@@ -32,14 +32,19 @@ from everview.sql.context import Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
 from everview.sql.literals import duration, instant
+from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_ad_hoc, bind_query
 from everview.sql.rows import assignments, filled_columns, inserted_rows
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
 
-def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
+def bind_script(
+    text: str, catalog: Catalog, parameters: Mapping[str, object] | None = None
+) -> Iterator[S.Statement]:
     """The statements of a script, each bound when it is asked for: the ones before it are then done.
+
+    `parameters` has the values of `:name`.
 
     >>> catalog = Catalog()
     >>> sql = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts); SELECT v FROM s [NOW]"
@@ -50,7 +55,7 @@ def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
     ('v',)
     """
     script = Script(text)
-    for node in parse_script(text):
+    for node in bind_parameters(parse_script(text), script, parameters or {}):
         yield bind_statement(node, script, catalog)
 
 
@@ -66,6 +71,11 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     script = Script(sql)
     with script.not_too_deep(node):
         return bind_query(node, _context(script, catalog))
+
+
+def relation_of(name: str, catalog: Catalog) -> N.Node:
+    """The node that a name of the catalog stands for."""
+    return _node(catalog.get(name), catalog, making=None)
 
 
 def _context(script: Script, catalog: Catalog, making: str | None = None) -> Context:
@@ -345,6 +355,18 @@ def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Show(node.args["kind"])
 
 
+def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """As in Spark, TABLE stands for anything that has rows."""
+    with script.blame(node.this):
+        entry = catalog.get(node.name)
+        if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):
+            raise SqlError(
+                f"'{entry.name}' is {a_kind(entry)}",
+                next_step=f"write SHOW CREATE {entry.kind.split()[-1].upper()}",
+            )
+    return S.ShowCreate(entry.name)
+
+
 def _describe(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     with script.blame(node.this):
         return S.Describe(catalog.get(node.name).name)
@@ -383,6 +405,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.Delete: _delete,
     ast.Explain: _explain,
     ast.Show: _show,
+    ast.ShowCreate: _show_create,
     ast.Describe: _describe,
     ast.Drop: _drop,
     ast.ClockEvery: _clock,
