@@ -11,6 +11,7 @@ from everview.algebra import nodes as N
 from everview.algebra.time import Chronon, instant_words, parse_timestamp
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.charts import Timeline, View
+from everview.charts.view import Instant
 from everview.engine import declare, explanation_of
 from everview.errors import EverviewError, PlanError, StoreError, counted
 from everview.explanation import Explanation, explained
@@ -19,6 +20,7 @@ from everview.rewrite import rewrite
 from everview.sql import bind_script, plan_of, relation_of
 from everview.sql import statements as S
 from everview.sql.query import Query
+from everview.temporal.keys import keys_of
 from everview.temporal.patterns import require_runnable
 
 if TYPE_CHECKING:
@@ -255,11 +257,14 @@ class Database:
         """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
         from everview.runtime.questions import require_view
 
-        return View(self, require_view(self._catalog, name).name)
+        found = require_view(self._catalog, name).name
+        plan = self._work().views[found]
+        key = keys_of(plan)
+        return View(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
-    def timeline(self, view: str) -> Timeline:
-        """The rows of a view as bars, from when until when they hold."""
-        return self.view(view).timeline()
+    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> Timeline:
+        """The rows of a view as bars, from when until when they hold: the newest, or those of a range."""
+        return self.view(view).timeline(since, until)
 
     def status(self) -> Status:
         """The state of the store, as its last step left it, and of the steps in the background."""
