@@ -45,15 +45,8 @@ class Timeline(Chart):
                     fill=COLOURS[i % len(COLOURS)], fill_opacity="0.7", rx="2",
                 )  # fmt: skip
         if len(rows) > len(drawn):
-            D.text(
-                picture,
-                WIDTH - RIGHT,
-                20,
-                f"{len(rows) - len(drawn):,} earlier rows",
-                10,
-                fill=D.FAINT,
-                text_anchor="end",
-            )
+            earlier = f"{len(rows) - len(drawn):,} earlier rows"
+            D.text(picture, WIDTH - RIGHT, 20, earlier, 10, fill=D.FAINT, text_anchor="end")
         return D.written(picture)
 
     def __str__(self) -> str:
