@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from everview.algebra.text import name_sql
-from everview.errors import EverviewError, Fault, nearest
+from everview.errors import EverviewError, Fault, counted, nearest
 from everview.reports import Report
 from everview.ui.output import ENDS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
@@ -137,7 +137,8 @@ class Shell:
             raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
         done = self._db.run(finish=how == "finish")
         changed = sum(done.changes.values())
-        print(f"{done.rows:,} rows in, {changed:,} changes; {known_up_to(done.bound)}", file=self._out)
+        what = f"{counted(done.rows, 'row')} in, {counted(changed, 'change')}"
+        print(f"{what}; {known_up_to(done.bound)}", file=self._out)
         for line in self._db.status().waits:
             print(line, file=self._out)
 
