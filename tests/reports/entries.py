@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import DAY, INFINITY, MINUTE
 from everview.algebra.types import BIGINT, BINARY, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, decimal
 from everview.catalog import (
+    MAX_AHEAD,
+    Defaults,
     Lateness,
     Source,
     StreamEntry,
@@ -52,6 +56,30 @@ def sources(draw: st.DrawFn) -> Source | None:
     return Source(format_, draw(st.none() | _TEXTS), tuple(options.items()))
 
 
+_DEFAULTS: dict[DataType, st.SearchStrategy[object]] = {
+    INT: st.integers(-5, 5),
+    BIGINT: st.integers(-(2**40), 2**40),
+    DOUBLE: st.sampled_from([0.5, -1.0, 1e300]),
+    STRING: st.sampled_from(["", "it's", "a\\b"]),
+    DATE: st.integers(-9, 9),
+    TIMESTAMP: st.integers(-(10**15), 10**15),
+    BINARY: st.binary(max_size=3),
+}
+
+
+@st.composite
+def constraints(
+    draw: st.DrawFn, columns: Schema, plain: Sequence[str], source: Source | None
+) -> tuple[tuple[str, ...], Defaults]:
+    """NOT NULL and DEFAULT for some of the columns, but those that cannot have any."""
+    fields = [f for f in columns if f.name not in plain]
+    not_null = tuple(f.name for f in fields if draw(st.booleans()))
+    some = [f for f in fields if f.type in _DEFAULTS and draw(st.booleans())]
+    if source is not None:
+        return not_null, ()
+    return not_null, tuple((f.name, draw(_DEFAULTS[f.type])) for f in some)
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> StreamEntry:
     """A stream with one or two time lines."""
@@ -62,7 +90,10 @@ def streams(draw: st.DrawFn) -> StreamEntry:
     order = tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True)))
     idle = draw(st.none() | DURATIONS)
     columns = stream_columns(tuple(fields), times)
-    return StreamEntry(draw(NAMES), columns, lines, order, idle, draw(sources()))
+    source = draw(sources())
+    ahead = draw(st.just(MAX_AHEAD) | st.none() | DURATIONS) if source is not None else MAX_AHEAD
+    checked = draw(constraints(columns, times, source))
+    return StreamEntry(draw(NAMES), columns, lines, order, idle, source, *checked, ahead)
 
 
 @st.composite
@@ -71,7 +102,9 @@ def tables(draw: st.DrawFn) -> TableEntry:
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique_by=str.casefold))
     columns = Schema(tuple(Field(n, draw(TYPES)) for n in names))
     key = tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True)))
-    return TableEntry(draw(NAMES), columns, key, draw(st.booleans()), draw(sources()))
+    source = draw(sources())
+    checked = draw(constraints(columns, key, source))
+    return TableEntry(draw(NAMES), columns, key, draw(st.booleans()), source, *checked)
 
 
 TAGGED = st.builds(
@@ -87,4 +120,8 @@ VIEWS = st.builds(
     ]),
     st.booleans(), st.just(INFINITY) | DURATIONS, st.just(("below",)),
 )  # fmt: skip
-ENTRIES = st.one_of(streams(), tables(), TAGGED, VIEWS)
+NAMED_VIEWS = st.builds(
+    ViewEntry, NAMES, st.just("SELECT k, v FROM below"), depends_on=st.just(("below",)),
+    column_names=st.lists(NAMES, min_size=2, max_size=2, unique_by=str.casefold).map(tuple),
+)  # fmt: skip
+ENTRIES = st.one_of(NAMED_VIEWS, streams(), tables(), TAGGED, VIEWS)

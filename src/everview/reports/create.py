@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from everview.algebra.text import name_sql, string_sql, type_sql
+from everview.algebra.schema import Field
+from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.algebra.time import INFINITY, interval_sql
 from everview.catalog import (
     CLOCK_ENTRY,
+    MAX_AHEAD,
     Entry,
     EventStreamEntry,
     Lateness,
@@ -38,7 +40,8 @@ def _lines(entry: Entry) -> list[str]:
         case StreamEntry():
             lines = [*_columns(entry), *(_timeline(entry, line) for line in entry.timelines)]
             idle = [] if entry.idle_after is None else [f"IDLE AFTER {interval_sql(entry.idle_after)}"]
-            return [f"CREATE STREAM {name} (", *_listed(lines), ")", *_source(entry.source), *idle]
+            ahead = [] if entry.max_ahead == MAX_AHEAD else [f"MAX AHEAD {_length_or_none(entry.max_ahead)}"]
+            return [f"CREATE STREAM {name} (", *_listed(lines), ")", *_source(entry.source), *ahead, *idle]
         case TableEntry():
             how = "" if entry.retroactive else "NON RETROACTIVE "
             key = [f"PRIMARY KEY ({_names(entry.key)})"] if entry.key else []
@@ -51,13 +54,30 @@ def _lines(entry: Entry) -> list[str]:
         case ViewEntry():
             how = "COMPLETE " if entry.complete else ""
             kept = "" if entry.history == INFINITY else f" WITH (history => {interval_sql(entry.history)})"
-            return [f"CREATE {how}VIEW {name}{kept} AS", entry.sql]
+            columns = f" ({_names(entry.column_names)})" if entry.column_names else ""
+            return [f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
         case EventStreamEntry():
             return [f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)} AS", entry.sql]
 
 
 def _columns(entry: StreamEntry | TableEntry) -> list[str]:
-    return [f"{_column_name(f.name)} {type_sql(f.type)}" for f in entry.columns]
+    return [
+        " ".join([_column_name(f.name), type_sql(f.type), *column_constraints(entry, f)])
+        for f in entry.columns
+    ]
+
+
+def column_constraints(entry: StreamEntry | TableEntry, column: Field) -> list[str]:
+    """What a column is declared with behind its type."""
+    defaults = dict(entry.defaults)
+    found = ["NOT NULL"] if column.name in entry.not_null else []
+    if column.name in defaults:
+        found.append(f"DEFAULT {literal_sql(defaults[column.name], column.type)}")
+    return found
+
+
+def _length_or_none(length: int | None) -> str:
+    return "NONE" if length is None else interval_sql(length)
 
 
 def _column_name(name: str) -> str:

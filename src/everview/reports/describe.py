@@ -18,7 +18,7 @@ from everview.catalog import (
     TaggedEntry,
     ViewEntry,
 )
-from everview.reports.create import source_sql
+from everview.reports.create import column_constraints, source_sql
 from everview.reports.report import Report, table_lines, watermark
 from everview.runtime.manifest import Manifest
 from everview.temporal.keys import keys_of
@@ -67,6 +67,8 @@ def _columns(entry: Entry, plan: N.Node) -> list[dict[str, str]]:
     found = []
     for f in plan.schema:
         notes = ["KEY"] if f.name in key else []
+        if isinstance(entry, (StreamEntry, TableEntry)):
+            notes += column_constraints(entry, entry.columns.find(f.name))
         if f.timeline is not None:
             late = lines.get(f.name, 0)
             notes.append("TIMELINE" + (f" LATENESS {duration_text(late)}" if late else ""))
@@ -129,10 +131,18 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
     return {
         "source": "INSERT" if entry.source is None else source_sql(entry.source),
         "sequence by": ", ".join(entry.sequence),
+        "max ahead": _max_ahead(entry),
         "idle after": "" if entry.idle_after is None else duration_text(entry.idle_after),
         "watermark": _known_up_to(own),
         "rows": f"{taken:,} taken, {late:,} late, {rejected:,} rejected",
     }
+
+
+def _max_ahead(entry: StreamEntry) -> str:
+    """How far ahead of the clock rows of a source may be."""
+    if entry.source is None:
+        return ""
+    return "without a limit" if entry.max_ahead is None else duration_text(entry.max_ahead)
 
 
 def _record(known: dict[str, str], entry: Entry, facts: Facts) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from everview.algebra.time import CALENDAR, DAY, instant_words
+from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import LAST, Arrived
 from everview.runtime.manifest import Manifest
+from everview.runtime.refused import row_text
 from everview.spark.physical import column
 
 
@@ -59,33 +60,10 @@ def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: 
         pl.when(pl.col(f"_late_{name}")).then(pl.lit(why_late(name, bound))) for name, bound in bounds.items()
     )
     own = [column(i) for i in range(len(entry.columns))]
-    text = pl.struct(_shown(late, c).alias(n) for c, n in zip(own, entry.columns.names, strict=True))
-    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, text.struct.json_encode()]
+    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, pl.lit(row_text(late, entry.columns.names))]
     extra = [e.alias(column(len(own) + i)) for i, e in enumerate(said)]
     begin = pl.lit(known_from(manifest), pl.Int64).alias(FROM)
     return late.select(*own, *extra, begin, UNTIL, N)
-
-
-def _shown(late: Frame, name: str) -> pl.Expr:
-    """A column as it stands in a text; bytes as Spark writes them, and dates of any year."""
-    values = pl.col(name)
-    match late.schema[name]:
-        case pl.Binary():
-            return values.bin.encode("base64")
-        case pl.Datetime():
-            return _any_year(values, CALENDAR, pl.Datetime("us"), "-%m-%dT%H:%M:%S%.f+00:00")
-        case pl.Date():
-            return _any_year(values, CALENDAR // DAY, pl.Date(), "-%m-%d")
-    return values
-
-
-def _any_year(values: pl.Expr, cycle: int, type_: pl.DataType, format_: str) -> pl.Expr:
-    """Times as text: the calendar repeats after 400 years, and Polars knows those from 1970 on."""
-    times = values.cast(pl.Int64)
-    known = (times - times.floordiv(cycle) * cycle).cast(type_)
-    year = known.dt.year() + 400 * times.floordiv(cycle)
-    sign = pl.when(year > 9999).then(pl.lit("+")).when(year < 0).then(pl.lit("-")).otherwise(pl.lit(""))
-    return pl.concat_str(sign, year.abs().cast(pl.String).str.zfill(4), known.dt.strftime(format_))
 
 
 def known_from(manifest: Manifest) -> int:
