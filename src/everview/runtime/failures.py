@@ -22,7 +22,11 @@ _AS_IT_WAS = "the store is as it was after the last whole step"
 
 # What a task of ours raised comes back as text: the class, what it says, and its next step.
 _OURS = re.compile(r"^everview\.[\w.]+: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[^\n]+))?", re.M)
-_JAVA_IS_GONE = ("Answer from Java side is empty", "Connection refused", "Error while sending or receiving")
+# A call without an answer has nothing behind the name of what was called.
+_JAVA_IS_GONE = re.compile(
+    r"Answer from Java side is empty|Connection refused|Error while sending or receiving"
+    r"|^An error occurred while calling \S+$"
+)
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
@@ -82,7 +86,7 @@ def failure(error: BaseException, fed: Sequence[Fed] = (), doing: str = "a step 
     if isinstance(error, EverviewError):
         return error
     text = str(error)
-    if isinstance(error, (Py4JNetworkError, ConnectionError)) or any(said in text for said in _JAVA_IS_GONE):
+    if isinstance(error, (Py4JNetworkError, ConnectionError)) or _JAVA_IS_GONE.search(text):
         return StoreError(
             "Spark has ended: its Java process is gone",
             next_step="start again; if the system ended it for want of memory, give it less to do at once; "

@@ -122,7 +122,8 @@ class Pipeline:
                 f"where step {since} ended is not known any more",
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
-        return asked.changes(name, encoding, after)
+        with explained_failures(work.fed):
+            return asked.changes(name, encoding, after)
 
     # Taking in by hand
 
@@ -151,7 +152,7 @@ class Pipeline:
         self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None
     ) -> Arrived:
         """The same for a Spark frame, which stays where it is."""
-        with self._one_at_a_time:
+        with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
@@ -211,7 +212,7 @@ class Pipeline:
         self, entry: TableEntry, where: Expression, assignments: Assignments | None, at: Chronon | None
     ) -> int:
         """UPDATE, or DELETE without assignments; how many rows it changes."""
-        with self._one_at_a_time:
+        with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._begin(before, at)
             kept = self._kept(before, Catalog({entry.name.casefold(): entry}))
