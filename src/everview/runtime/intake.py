@@ -26,7 +26,7 @@ from everview.runtime.late import known_from, split_late
 from everview.runtime.manifest import Manifest, Traces
 from everview.runtime.ports import run_name, write_piece
 from everview.runtime.refused import REASON as WHY
-from everview.runtime.refused import refused_rows, row_text, split_ahead, split_keyless
+from everview.runtime.refused import refused_rows, row_text, split_refused
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.sources import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, Fed, Sources, has_versions
 from everview.runtime.table_keys import INDEX, settle_keys
@@ -162,10 +162,7 @@ class IntakeTask:
             self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
             rows = rows.filter(pl.col(REASON).is_null())
         wide = self._wide(rows, number)
-        if isinstance(entry, StreamEntry):
-            wide, wrong = split_ahead(wide, entry, self.now)
-        else:
-            wide, wrong = split_keyless(wide, entry)
+        wide, wrong = split_refused(wide, entry, self.now, self.begin)
         if not wrong.is_empty():
             refused += wrong.height
             self._reject(entry, wrong[WHY], row_text(wrong, entry.columns.names), done)

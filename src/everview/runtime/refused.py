@@ -1,7 +1,7 @@
 """Rows that are not taken, and what is said of them: the step, the reason, and the row as text.
 
 Rows that do not parse come with their reason from the source. What only a step can tell is decided here:
-a timestamp that is too far ahead of the clock, a key without a value.
+a timestamp that is too far ahead of the clock, a column without a value that must have one.
 """
 
 from __future__ import annotations
@@ -14,52 +14,72 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra.time import duration_text, format_timestamp
 from everview.catalog import StreamEntry, TableEntry
-from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.kernels.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
 from everview.spark.physical import column
 
 REASON = "_reason"
+_ENDED = "the store was run to its end, and its tables cannot change any more"
+_NO_KEY = "a column of the PRIMARY KEY cannot be NULL"
+_NOT_NULL = "NULL, and the column is NOT NULL"
 
 
-def split_ahead(rows: Frame, entry: StreamEntry, now: int) -> tuple[Frame, Frame]:
-    """The rows whose timestamps are plausible, and those too far ahead of the clock, with the reason.
+def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin: int) -> tuple[Frame, Frame]:
+    """The rows that may be taken, and those that are rejected, with the reason.
 
-    One such row would move the bound to a time that never comes, and every row after it would be late. All
-    time lines count. A stream that is fed by INSERT is not compared with the clock.
+    `now` is what the clock says, `begin` when the rows of a table hold from: in a store that was run to its
+    end there is no such time left.
     """
-    limit = None if entry.source is None or entry.max_ahead is None else now + entry.max_ahead
+    if isinstance(entry, StreamEntry):
+        cases = [*_without_value(rows, entry, entry.not_null), *_ahead(rows, entry, now)]
+    elif begin == INFINITY:
+        cases = [pl.lit(_ENDED)]
+    else:
+        cases = _without_value(rows, entry, (*entry.key, *entry.not_null))
+    if not cases:
+        return rows, rows.clear()
+    marked = rows.with_columns(pl.coalesce(cases).alias(REASON))
+    return marked.filter(pl.col(REASON).is_null()).drop(REASON), marked.filter(pl.col(REASON).is_not_null())
+
+
+def _without_value(rows: Frame, entry: StreamEntry | TableEntry, required: Sequence[str]) -> list[pl.Expr]:
+    """What is said of rows in which a column is NULL that must not be."""
     names = entry.columns.names
-    lines = {line.column: column(names.index(line.column)) for line in entry.timelines}
-    if limit is None or not any(_exceeds(rows, c, limit) for c in lines.values()):
-        return rows, rows.clear().with_columns(pl.lit(None, pl.String).alias(REASON))
+    places = {name: column(names.index(entry.columns.find(name).name)) for name in required}
+    keys = entry.key if isinstance(entry, TableEntry) else ()
+    return [
+        pl.when(pl.col(c).is_null()).then(pl.lit(f"{name}: {_NO_KEY if name in keys else _NOT_NULL}"))
+        for name, c in places.items()
+        if rows.get_column(c).null_count()
+    ]
+
+
+def _ahead(rows: Frame, entry: StreamEntry, now: int) -> list[pl.Expr]:
+    """What is said of rows with a timestamp that is too far ahead of the clock, on any time line.
+
+    One such row would move the bound to a time that never comes, and every row after it would be late. A
+    stream that is fed by INSERT is not compared with the clock.
+    """
+    if entry.source is None or entry.max_ahead is None:
+        return []
+    limit = now + entry.max_ahead
     remedy = (
-        f" is more than {duration_text(limit - now).lower()} ahead of the clock, which said "
+        f" is more than {duration_text(entry.max_ahead).lower()} ahead of the clock, which said "
         f"{format_timestamp(now)}; mend the timestamp, or make the stream with a longer MAX AHEAD, or NONE"
     )
-    reason = pl.coalesce(
-        pl.when(pl.col(c).cast(pl.Int64) > limit).then(
-            pl.concat_str(pl.lit(f"{name}: "), time_text(rows.get_column(c)), pl.lit(remedy))
-        )
-        for name, c in lines.items()
-    )
-    marked = rows.with_columns(reason.alias(REASON))
-    return marked.filter(pl.col(REASON).is_null()).drop(REASON), marked.filter(pl.col(REASON).is_not_null())
-
-
-def _exceeds(rows: Frame, name: str, limit: int) -> bool:
-    greatest = rows.get_column(name).cast(pl.Int64).max()
-    return isinstance(greatest, int) and greatest > limit
-
-
-def split_keyless(rows: Frame, entry: TableEntry) -> tuple[Frame, Frame]:
-    """The rows of a table that have a key, and those in which a column of it is NULL, with the reason."""
     names = entry.columns.names
-    keys = {name: column(names.index(entry.columns.find(name).name)) for name in entry.key}
-    without: list[pl.Expr] = [
-        pl.when(pl.col(c).is_null()).then(pl.lit(f"{name}: a column of the PRIMARY KEY cannot be NULL"))
-        for name, c in keys.items()
+    lines = {line.column: rows.get_column(column(names.index(line.column))) for line in entry.timelines}
+    return [
+        pl.when(times.cast(pl.Int64) > limit).then(
+            pl.concat_str(pl.lit(f"{name}: "), time_text(times), pl.lit(remedy))
+        )
+        for name, times in lines.items()
+        if _greatest(times) > limit
     ]
-    marked = rows.with_columns(pl.coalesce(without or [pl.lit(None, pl.String)]).alias(REASON))
-    return marked.filter(pl.col(REASON).is_null()).drop(REASON), marked.filter(pl.col(REASON).is_not_null())
+
+
+def _greatest(times: pl.Series) -> int:
+    greatest = times.cast(pl.Int64).max()
+    return greatest if isinstance(greatest, int) else BEFORE_ALL
 
 
 def refused_rows(reason: pl.Series, text: pl.Series, step: int, begin: int) -> Frame:
