@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
 from everview.algebra.text import name_sql
-from everview.algebra.time import Chronon, instant_words, parse_timestamp
+from everview.algebra.time import UNDATED, Chronon, instant_words, parse_timestamp
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.charts import Timeline, View
@@ -57,7 +57,8 @@ class Done:
     def __repr__(self) -> str:
         changed = counted(sum(self.changes.values()), "change")
         done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s: {counted(self.rows, 'row')} in"
-        return f"{done}, {changed}; known to {instant_words(self.bound)}"
+        known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
+        return f"{done}, {changed}; {known}"
 
 
 class Database:

@@ -32,9 +32,7 @@ def internal_names() -> list[str]:
     }
     beside = {"tag", "at", "old", "from", "until", "n", "_tag", "__n", "_step", "_reason", "_original"}
     plans = {"c0", "c1", "s0", "b0", "_", "_late_ts", "record", "value", "metadata", "window_start", "line"}
-    return sorted(
-        n for n in found | beside | plans | {"_from", "_until", "_n"} if not n.startswith("_everview")
-    )
+    return sorted(found | beside | plans | {"_from", "_until", "_n", "_metadata"})
 
 
 NAMES = internal_names()
@@ -49,7 +47,7 @@ def listed() -> str:
 
 
 def test_the_code_is_searched() -> None:
-    assert {"_from", "_until", "_n", "_old", "_hash", "_side"} <= set(NAMES)
+    assert {"_from", "_until", "_n", "_old", "_hash", "_side", "_everview_reason"} <= set(NAMES)
 
 
 @given(st.lists(st.sampled_from(["n", "N", "_n", "__n", "from", "_from", "old", "_old", "x"])))
@@ -74,8 +72,8 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         f"{header},ts\n{row},{at(1)}\n{row},never\n" + f"{row},{at(9)}\n", "utf-8"
     )
     with (folder / "json" / "1.json").open("w") as lines:
-        for when in (at(1), at(9)):
-            lines.write(json.dumps({**values, "ts": when}) + "\n")
+        for number, when in enumerate((at(1), at(9))):
+            lines.write(json.dumps({**values, "line_no": number, "ts": when}) + "\n")
         lines.write("{broken\n")
     columns = f"{declared()}, ts TIMESTAMP, TIMELINE ts"
     with everview.connect(str(folder / "store"), spark, partitions=2) as opened:
@@ -83,6 +81,8 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             CREATE STREAM hand ({columns});
             CREATE STREAM csvs ({columns}) FROM csv('{folder}/csv', header => true);
             CREATE STREAM jsons ({columns}) FROM json('{folder}/json');
+            CREATE TABLE versions ({declared()}, line_no INT, PRIMARY KEY (line_no))
+              FROM json('{folder}/json');
             CREATE TABLE tab ({declared()}, PRIMARY KEY ({listed()}));
             INSERT INTO tab ({listed()}) VALUES ({row});
         """)
@@ -96,6 +96,7 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         opened.execute(f"""
             CREATE VIEW joined AS SELECT {", ".join("h." + name_sql(n) for n in NAMES)}
               FROM hand h JOIN csvs c ON h.`_n` = c.`_n` AND h.c0 = c.c0 JOIN tab t ON t.`_from` = h.`_from`;
+            CREATE VIEW both AS SELECT {listed()} FROM versions;
             CREATE VIEW less AS SELECT {listed()} FROM hand EXCEPT SELECT {listed()} FROM jsons [NOW];
         """)
         opened.insert("hand", [{**values, "ts": at(1)}, {**values, "ts": at(9)}])
@@ -122,7 +123,7 @@ class TestEverywhere:
         position = self.expected[NAMES.index("_n")], self.expected[NAMES.index("_hash")]
         assert [tuple(r) for r in summed] == [(*self.expected, 1, *position)]
 
-    @pytest.mark.parametrize("view", ["joined", "less"])
+    @pytest.mark.parametrize("view", ["joined", "less", "both"])
     def test_joins(self, db: Database, view: str) -> None:
         found = {tuple(r) for r in db.query(f"SELECT * FROM {view} AS OF TIMESTAMP '{at(8)}'").collect()}
         assert found == {self.expected}
