@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everview.algebra import nodes as N
 from everview.algebra.time import INFINITY, LEAST, Chronon, duration_text, instant_words
@@ -20,9 +20,11 @@ from everview.catalog import (
 )
 from everview.reports.create import column_constraints, source_sql
 from everview.reports.report import Report, table_lines, watermark
-from everview.runtime.manifest import Manifest
 from everview.temporal.keys import keys_of
 from everview.temporal.patterns import Pattern, edge
+
+if TYPE_CHECKING:
+    from everview.runtime.manifest import Manifest
 
 _PATTERNS = {
     Pattern.MON: "rows only come",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import counted
 from everview.reports.report import Record, Report, table_lines, watermark
-from everview.runtime.bounds import is_idle
-from everview.runtime.manifest import Manifest
+
+if TYPE_CHECKING:
+    from everview.runtime.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int]
 def holders(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
     """The streams that hold time back: of those that are not idle, the ones that are known least far."""
     streams = [e for e in catalog if isinstance(e, StreamEntry)]
-    awake = [e for e in streams if not is_idle(e, manifest, now)] or streams
+    awake = [e for e in streams if not _is_idle(e, manifest, now)] or streams
     bounds = {e.name: own_bound(catalog, manifest, e.name) for e in awake}
     least = min(bounds.values(), default=LEAST)
     return [name for name, bound in bounds.items() if bound == least]
@@ -120,6 +122,12 @@ def own_bound(catalog: Catalog, manifest: Manifest, name: str) -> Chronon:
     if not isinstance(entry, StreamEntry):
         return manifest.bound
     return manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
+
+
+def _is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
+    from everview.runtime.bounds import is_idle  # what runs steps is loaded only where it is needed
+
+    return is_idle(entry, manifest, now)
 
 
 def _apart(catalog: Catalog, manifest: Manifest) -> bool:
@@ -135,7 +143,7 @@ def _stream(
     own, note = manifest.bound, ""
     if isinstance(entry, StreamEntry):
         own = manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
-        note = "idle" if is_idle(entry, manifest, now) else "holds time back" if holds else ""
+        note = "idle" if _is_idle(entry, manifest, now) else "holds time back" if holds else ""
     wait = waiting.get(entry.name, 0)
     return StreamStatus(entry.name, entry.kind, own, taken, late, rejected, wait, note)
 
