@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
+from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon, parse_timestamp
+from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry, describe
 from everview.charts import Timeline, View
 from everview.engine import declare, explanation_of
 from everview.errors import PlanError, StoreError
 from everview.explanation import Explanation, explained
 from everview.rewrite import rewrite
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, view_plan
 from everview.sql import statements as S
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 from everview.temporal.patterns import require_runnable
 
 if TYPE_CHECKING:
@@ -100,7 +102,9 @@ class Database:
                 self._pipeline.take_in(self._catalog.get(target), rows, at)
             case S.InsertQuery(target, query, columns, at):
                 answer = self._answer(query).toDF(*columns)
-                self._pipeline.take_in(self._catalog.get(target), answer, at)
+                typed = zip(columns, query.plan.schema.types, strict=True)
+                fitting = ["NULL AS " + name_sql(n) if t == VOID else name_sql(n) for n, t in typed]
+                self._pipeline.take_in(self._catalog.get(target), answer.selectExpr(*fitting), at)
             case S.Update(target, assignments, where, at):
                 self._pipeline.change_table(self._table(target), where, assignments, at)
             case S.Delete(target, where, at):
@@ -291,7 +295,7 @@ def _work(catalog: Catalog) -> Work:
     """The views of a catalog as they run."""
     from everview.runtime.pipeline import Work
 
-    views = {e.name: rewrite(plan_of(e.sql, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
+    views = {e.name: rewrite(view_plan(e, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
     return Work(catalog, views)
 
 

@@ -34,6 +34,12 @@ class AsOf(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
 
 
+class ColumnDeclaration(exp.Expression):
+    """name TYPE [NOT NULL] [DEFAULT constant]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
+
+
 class Timeline(exp.Expression):
     """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
 
@@ -47,10 +53,11 @@ class Source(exp.Expression):
 
 
 class CreateStream(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+        "ahead": False,
     }  # fmt: skip
 
 
@@ -79,10 +86,11 @@ class CreateTable(exp.Expression):
 
 
 class CreateView(exp.Expression):
-    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [WITH (…)] AS SELECT …."""
+    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "this": True, "query": True, "text": True, "complete": False, "options": False, "replace": False,
+        "this": True, "columns": False, "query": True, "text": True, "complete": False, "options": False,
+        "replace": False,
     }  # fmt: skip
 
 
@@ -110,6 +118,12 @@ class Delete(exp.Expression):
     """DELETE FROM name [WHERE …] [AT timestamp]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
+
+
+class Default(exp.Expression):
+    """DEFAULT as a value of INSERT or UPDATE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class Explain(exp.Expression):
