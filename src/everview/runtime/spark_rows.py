@@ -6,20 +6,21 @@ from pyspark.sql import DataFrame
 
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
+from everview.spark.physical import column
 
 
 def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str) -> DataFrame:
-    """The rows with the columns of the entry, found by name; the column `reason` says why one is refused."""
+    """The columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused."""
     there = {entry.columns.find(name).name: name for name in rows.columns}
     defaults = dict(entry.defaults)
     columns, cases = [], []
-    for f in entry.columns:
+    for i, f in enumerate(entry.columns):
         if f.name not in there:
-            columns.append(f"{literal_sql(defaults.get(f.name), f.type)} AS {name_sql(f.name)}")
+            columns.append(f"{literal_sql(defaults.get(f.name), f.type)} AS {column(i)}")
             continue
         given = name_sql(there[f.name])
         fitted = f"try_cast({given} AS {type_sql(f.type)})"
-        columns.append(f"{fitted} AS {name_sql(f.name)}")
+        columns.append(f"{fitted} AS {column(i)}")
         said = [string_sql(f"{f.name}: "), f"CAST({given} AS STRING)", string_sql(f" is no {f.type}")]
         cases.append(f"WHEN {given} IS NOT NULL AND {fitted} IS NULL THEN concat({', '.join(said)})")
     lines = [t.column for t in entry.timelines] if isinstance(entry, StreamEntry) else []

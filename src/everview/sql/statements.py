@@ -82,6 +82,13 @@ class Show:
 
 
 @dataclass(frozen=True)
+class ShowCreate:
+    """The statement that makes an entry."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Describe:
     """What a name stands for."""
 
@@ -104,5 +111,16 @@ class SetClock:
 
 
 Statement = (
-    Create | Insert | InsertQuery | Update | Delete | Select | Explain | Show | Describe | Drop | SetClock
+    Create
+    | Insert
+    | InsertQuery
+    | Update
+    | Delete
+    | Select
+    | Explain
+    | Show
+    | ShowCreate
+    | Describe
+    | Drop
+    | SetClock
 )
