@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
@@ -36,23 +35,26 @@ from everview.runtime.late import split_late
 from everview.runtime.manifest import Manifest
 from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId, bring_to_disk
+from everview.runtime.scheduled import Change, changes_after, relation_columns, with_change
 from everview.runtime.session import LOCAL, local_session, prepared
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
 from everview.runtime.store import Settings, Store
 from everview.runtime.tables import (
     Assignments,
-    put_in,
+    as_rows,
+    change_of,
+    plans_of,
     require_key,
-    require_values,
-    rows_to_change,
-    taken_back,
-)
+    rows_after,
+    rows_changed,
+)  # fmt: skip
 from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
 from everview.runtime.work import Work as Work
 from everview.sql.query import Query
+from everview.sql.statements import Selection
 
 _CLEAN_EVERY = 10  # steps
 
@@ -124,11 +126,16 @@ class Pipeline:
 
     # Taking in by hand
 
-    def take_in(self, entry: Entry, rows: object, at: Chronon | None = None) -> Arrived:
-        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream."""
+    def take_in(
+        self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
+    ) -> Arrived:
+        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream.
+
+        A Spark frame whose types are known to fit is cast; else a value that would lose something is refused.
+        """
         target = _fed_by_hand(entry)
         if isinstance(rows, DataFrame):
-            return self._take_in_frame(target, rows, at)
+            return self._take_in_frame(target, rows, at, lossless)
         with self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
@@ -146,14 +153,14 @@ class Pipeline:
             return arrived
 
     def _take_in_frame(
-        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None
+        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None, lossless: bool
     ) -> Arrived:
         """The same for a Spark frame, which stays where it is."""
         with self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
-            sources = Sources.of_frame(rows, target)
+            sources = Sources.of_frame(rows, target, lossless)
             taken = self._sorted(sources, sources.frame, before, begin)
             arrived = taken.arrived[target.name]
             if arrived.rejected:
@@ -164,6 +171,14 @@ class Pipeline:
             traces = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
+
+    def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
+        """Puts the first rows into a table; what was left of one that was not finished goes."""
+        with self._one_at_a_time:
+            before, trace = self.store.manifest(), TraceId("inbox", entry.name)
+            if before.runs(trace):
+                self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
+            self._take_in_frame(entry, rows, None, lossless=False)
 
     def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int) -> TakenIn:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
@@ -179,11 +194,16 @@ class Pipeline:
         traces: Mapping[TraceId, tuple[Run, ...]],
         at: Chronon | None,
     ) -> None:
-        if isinstance(target, TableEntry) and target.key:
-            trace = TraceId("inbox", target.name)
+        if isinstance(target, TableEntry):
+            begin, trace = self._begin(before, at), TraceId("inbox", target.name)
+            later = changes_after(before, target, begin)
             new = traces.get(trace, ())[len(before.runs(trace)) :]
             kept = self._kept(before, Catalog({target.name.casefold(): target}))
-            require_key(kept, target, new, self._begin(before, at))
+            if later and new:
+                first = kept.read(new, target.columns.types)
+                new = self._written(rows_after(kept, target, first, later), trace, step)
+                traces = {**traces, trace: (*before.runs(trace), *new)}
+            require_key(kept, target, new, begin)
         known = took_in(before, {target.name: arrived}, self.now())
         self._end(before, replace(known.with_traces(traces), step=step))
 
@@ -206,25 +226,52 @@ class Pipeline:
         return at
 
     def change_table(
-        self, entry: TableEntry, where: Expression, assignments: Assignments | None, at: Chronon | None
+        self,
+        work: Work,
+        entry: TableEntry,
+        rows: Selection,
+        assignments: Assignments | None,
+        at: Chronon | None,
     ) -> int:
         """UPDATE, or DELETE without assignments; how many rows it changes."""
         with self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._begin(before, at)
-            kept = self._kept(before, Catalog({entry.name.casefold(): entry}))
-            rows = rows_to_change(kept, entry, where, begin).localCheckpoint()
-            changed = taken_back(rows, entry, begin)
-            if assignments is not None:
-                changed = changed.unionAll(put_in(rows, entry, assignments, begin))
-            trace = TraceId("inbox", entry.name)
-            lines = changed.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
-            new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
-            require_values(kept, entry, new)
-            require_key(kept, entry, new, begin)
-            runs = (*before.runs(trace), *new)
-            self._end(before, replace(before.with_traces({trace: runs}), step=step))
-            return int(rows.selectExpr("coalesce(sum(_n), 0) AS n").collect()[0].n)
+            try:
+                return self._change(
+                    work, entry, change_of(entry, rows, assignments, begin, step), rows, before
+                )
+            except (PySparkException, Py4JError) as error:
+                raise failure(error, work.fed) from error
+
+    def _change(
+        self, work: Work, entry: TableEntry, change: Change, rows: Selection, before: Manifest
+    ) -> int:
+        kept, asked = self._kept(before, work.catalog), self.asked(work)
+        step, trace = before.step + 1, TraceId("inbox", entry.name)
+        relations = {
+            name: asked.relation(plan, change.at).toDF(*relation_columns(name, len(plan.schema)))
+            for name, plan in plans_of(rows).items()
+        }
+        traces: dict[TraceId, tuple[Run, ...]] = {}
+        scheduled = before.scheduled
+        if change.at > before.bound + 1:  # something may still be given for an instant before it
+            scheduled = with_change(before, entry, change)
+            for name, relation in relations.items():
+                place = change.trace(entry, name)
+                traces[place] = self._written(as_rows(relation), place, step)
+        first = rows_changed(kept, entry, change, relations)
+        later = changes_after(before, entry, change.at)
+        new = self._written(rows_after(kept, entry, first, later), trace, step)
+        require_key(kept, entry, new, change.at)
+        traces[trace] = (*before.runs(trace), *new)
+        self._end(before, replace(before.with_traces(traces), step=step, scheduled=scheduled))
+        return int(first.where("_n < 0").selectExpr("coalesce(-sum(_n), 0) AS n").collect()[0].n)
+
+    def _written(self, rows: DataFrame, trace: TraceId, step: int) -> tuple[Run, ...]:
+        """The runs that rows were written to."""
+        lines = rows.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
+        return read_lines((line.trace, line.run) for line in lines).get(trace, ())
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         return Kept(self.session, self.store.files, manifest, catalog)
@@ -253,7 +300,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts")
+                for part in ("since", "bounds", "newest", "heard", "counts", "scheduled")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))

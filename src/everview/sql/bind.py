@@ -9,8 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import TRUE, Expression
-from everview.algebra.schema import Schema
+from everview.algebra.schema import Field, Schema
 from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
     CLOCK_ENTRY,
@@ -28,12 +27,13 @@ from everview.catalog import (
 from everview.errors import CatalogError, EverviewError, SqlError
 from everview.sql import ast
 from everview.sql import statements as S
+from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
 from everview.sql.literals import duration, instant
 from everview.sql.query import bind_ad_hoc, bind_query
-from everview.sql.rows import assignments, filled_columns, inserted_rows
+from everview.sql.rows import filled_columns, inserted_rows
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
@@ -136,6 +136,18 @@ def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 
 def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Create(declare_table(node, _context(script, catalog)))
+
+
+def _create_table_as(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """CREATE TABLE … AS SELECT: the columns are those of the query."""
+    query = bind_ad_hoc(node.args["query"], _context(script, catalog, making=node.name))
+    _require_types(query.plan.schema, node, script)
+    columns = Schema(tuple(Field(f.name, f.type) for f in query.plan.schema))
+    retroactive = not node.args.get("non_retroactive")
+    entry = TableEntry(node.name, columns, retroactive=retroactive, as_query=node.args["text"])
+    with script.blame(node.this):
+        _require_addable(entry, catalog, anew=False)
+    return S.CreateAs(entry, query)
 
 
 def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -304,26 +316,19 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    entry = _writable(node.this, script, catalog, "updated")
-    context = _context(script, catalog)
-    where = _table_condition(node, entry, context)
-    return S.Update(entry.name, assignments(node, entry, context), where, _at(node, entry, script))
+    entry = _changeable(node, "updated", script, catalog)
+    return bind_update(node, entry, _at(node, entry, script), _context(script, catalog))
 
 
 def _delete(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    entry = _writable(node.this, script, catalog, "deleted from")
-    return S.Delete(
-        entry.name, _table_condition(node, entry, _context(script, catalog)), _at(node, entry, script)
-    )
+    entry = _changeable(node, "deleted from", script, catalog)
+    return bind_delete(node, entry, _at(node, entry, script), _context(script, catalog))
 
 
-def _table_condition(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> Expression:
-    where = node.args.get("where")
-    if where is None:
-        return TRUE
-    scope = Scope()
-    scope.add(entry.name, entry.columns.under(entry.name))
-    return context.binder(scope, "WHERE").condition(where.this, "WHERE")
+def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) -> TableEntry:
+    entry = _writable(node.this, script, catalog, changed)
+    assert isinstance(entry, TableEntry)
+    return entry
 
 
 # Questions and the rest
@@ -375,6 +380,7 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStream: _checked(_create_stream),
     ast.CreateTable: _checked(_create_table),
+    ast.CreateTableAs: _create_table_as,
     ast.CreateTagged: _checked(_create_tagged),
     ast.CreateView: _create_view,
     ast.CreateEventStream: _create_event_stream,

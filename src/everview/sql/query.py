@@ -158,7 +158,7 @@ def _select(node: exp.Select, context: Context) -> N.Node:
     plan, scope, conditions = bind_from(
         node, context, split_conditions(where.this if where is not None else None)
     )
-    plan = _where(plan, scope, conditions, context)
+    plan = restricted(plan, scope, conditions, context)
     items = _items(node, scope, context)
     having = _having(node, items, scope, context)
     keys = group_keys(node.args.get("group"), items, scope, context)
@@ -178,7 +178,8 @@ def _select(node: exp.Select, context: Context) -> N.Node:
     return plan
 
 
-def _where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
+def restricted(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
+    """The plan with the conditions of WHERE."""
     nested = [s for c in conditions if (s := as_subquery(c)) is not None]
     for number, condition in enumerate(nested, 1):
         plan = joined(plan, condition, scope, context, number)
