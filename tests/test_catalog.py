@@ -346,3 +346,13 @@ def test_constraints_come_back_and_may_be_absent() -> None:
     old = Catalog.from_json(json.dumps(body)).get("t")
     assert isinstance(old, TableEntry)
     assert (old.not_null, old.defaults) == ((), ())
+
+
+def test_how_far_ahead_of_the_clock_a_stream_may_be_is_kept() -> None:
+    """A catalog that was written before streams were compared with the clock has the default."""
+    declared = "CREATE STREAM s (ts TIMESTAMP, TIMELINE ts) FROM csv('in')"
+    for clause, length in (("", DAY), (" MAX AHEAD 2 SECONDS", 2 * SECOND), (" MAX AHEAD NONE", None)):
+        catalog = catalog_of(declared + clause)
+        assert Catalog.from_json(catalog.to_json()) == catalog
+        assert [e.max_ahead for e in catalog if isinstance(e, StreamEntry)] == [length]
+    assert "max_ahead" not in catalog_of(declared).to_json()

@@ -23,12 +23,13 @@ from typing import Any
 
 from everview.algebra.convert import convert
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY, SECOND
+from everview.algebra.time import DAY, INFINITY, SECOND
 from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
 FORMAT = 1
 CLOCK = "clock"
+MAX_AHEAD = DAY  # unless a stream says otherwise
 
 Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where INSERT gives no value
 
@@ -52,7 +53,10 @@ class Source:
 
 @dataclass(frozen=True)
 class StreamEntry:
-    """An append-only stream; without a source it is fed by INSERT."""
+    """An append-only stream; without a source it is fed by INSERT.
+
+    `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    """
 
     name: str
     columns: Schema
@@ -62,6 +66,7 @@ class StreamEntry:
     source: Source | None = None
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
+    max_ahead: int | None = MAX_AHEAD
     kind = "stream"
 
     @property
@@ -105,13 +110,17 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ViewEntry:
-    """A view; `history` says for how long its changes are kept: some microseconds, or for ever."""
+    """A view; `history` says for how long its changes are kept: some microseconds, or for ever.
+
+    `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
+    """
 
     name: str
     sql: str
     complete: bool = False
     history: int = INFINITY
     depends_on: tuple[str, ...] = ()
+    column_names: tuple[str, ...] = ()
     kind = "view"
 
 
@@ -138,8 +147,8 @@ def a_kind(entry: Entry) -> str:
 _REFUSAL = (Field("_step", BIGINT), Field("_reason", STRING), Field("_original", STRING))
 
 
-def not_taken(stream: StreamEntry, kind: str) -> Schema:
-    """The columns of stream$late, those of the stream first, and of stream$rejected, which did not parse."""
+def not_taken(stream: StreamEntry | TableEntry, kind: str) -> Schema:
+    """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected."""
     own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
     return Schema(own + _REFUSAL)
 
@@ -281,6 +290,8 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out |= {"sequence": list(entry.sequence), "idle_after": entry.idle_after}
             out["source"] = _source_to_dict(entry.source)
             out |= _constraints_to_dict(entry)
+            if entry.max_ahead != MAX_AHEAD:
+                out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
         case TaggedEntry():
             out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
         case TableEntry():
@@ -291,6 +302,7 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out |= {} if entry.as_query is None else {"as_query": entry.as_query}
         case ViewEntry():
             history = "forever" if entry.history == INFINITY else entry.history
+            out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
             out |= {"sql": entry.sql, "complete": entry.complete, "history": history}
             out["depends_on"] = list(entry.depends_on)
         case EventStreamEntry():
@@ -305,6 +317,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
         case "stream":
             lines = tuple(Lateness(t["column"], t["lateness"]) for t in d["timelines"])
             columns = stream_columns(_columns_from_dict(d["columns"]), [t.column for t in lines])
+            ahead = d.get("max_ahead", MAX_AHEAD)
             return StreamEntry(
                 name,
                 columns,
@@ -312,6 +325,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 tuple(d["sequence"]),
                 d["idle_after"],
                 _source_from_dict(d["source"]),
+                max_ahead=None if ahead == "none" else ahead,
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":
@@ -329,7 +343,8 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
-            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]))
+            names = tuple(d.get("column_names", ()))  # older catalogs have none
+            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names)
         case "event stream":
             return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
     raise StoreError(

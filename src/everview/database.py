@@ -17,9 +17,9 @@ from everview.engine import declare, explanation_of
 from everview.errors import PlanError, StoreError
 from everview.explanation import Explanation, explained
 from everview.rewrite import rewrite
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, view_plan
 from everview.sql import statements as S
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 from everview.temporal.patterns import require_runnable
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Database:
                 self._pipeline.take_in(self._catalog.get(target), statement, at)
             case S.InsertQuery(target, query, columns, at):
                 answer = self._answer(query).toDF(*columns)
-                typed = zip(columns, query.plan.schema.types, strict=True)
+                typed = zip(columns, query.plan.schema.types, strict=False)
                 fitting = ["NULL AS " + name_sql(n) if t == VOID else name_sql(n) for n, t in typed]
                 self._pipeline.take_in(
                     self._catalog.get(target), answer.selectExpr(*fitting), at, lossless=False
@@ -320,7 +320,7 @@ def _work(catalog: Catalog) -> Work:
     """The views of a catalog as they run."""
     from everview.runtime.pipeline import Work
 
-    views = {e.name: rewrite(plan_of(e.sql, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
+    views = {e.name: rewrite(view_plan(e, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
     return Work(catalog, views)
 
 

@@ -117,6 +117,10 @@ class Schema:
         """The same columns, read from a relation of this name."""
         return Schema(tuple(replace(f, relation=relation) for f in self.fields))
 
+    def renamed(self, names: Sequence[str]) -> Schema:
+        """The same columns under other names."""
+        return Schema(tuple(replace(f, name=n) for f, n in zip(self.fields, names, strict=True)))
+
     def merged(self, other: Schema, operation: str) -> Schema:
         """The schema of a set operation: the left names, types wide enough for both sides."""
         if len(self) != len(other):

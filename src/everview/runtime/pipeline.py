@@ -25,6 +25,7 @@ from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
+from everview.runtime.changed_files import changed_files
 from everview.runtime.evaluate import hasty
 from everview.runtime.failures import failure
 from everview.runtime.housekeeping import forget
@@ -39,7 +40,7 @@ from everview.runtime.scheduled import Change, changes_after, relation_columns, 
 from everview.runtime.session import LOCAL, local_session, prepared
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
-from everview.runtime.store import Settings, Store
+from everview.runtime.store import CHECKPOINT, Settings, Store
 from everview.runtime.tables import (
     Assignments,
     as_rows,
@@ -53,10 +54,12 @@ from everview.runtime.task import LINES, WriteTask, read_lines
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
 from everview.runtime.work import Work as Work
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection
 
 _CLEAN_EVERY = 10  # steps
+_LOOK_EVERY = 60.0  # seconds, at files that were read
+_LOOK_SHARE = 0.02  # at most this part of the time is spent on it
 
 
 class Pipeline:
@@ -71,6 +74,7 @@ class Pipeline:
         self._background: Work | None = None
         self._failure: Exception | None = None
         self._stopping = False
+        self._look_at = 0.0  # when files that were read are looked at again
         self._one_at_a_time = threading.RLock()
 
     @property
@@ -161,7 +165,7 @@ class Pipeline:
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
             sources = Sources.of_frame(rows, target, lossless)
-            taken = self._sorted(sources, sources.frame, before, begin)
+            taken = self._sorted(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
                 raise StoreError(
@@ -180,10 +184,10 @@ class Pipeline:
                 self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
             self._take_in_frame(entry, rows, None, lossless=False)
 
-    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int) -> TakenIn:
+    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
-        files = hasty(self.store.files)
-        return take_in(sources, frame, before, begin, before.step + 1, files, self.store.settings.partitions)
+        files, partitions = hasty(self.store.files), self.store.settings.partitions
+        return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
     def _took_in(
         self,
@@ -300,7 +304,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts", "scheduled")
+                for part in ("since", "bounds", "newest", "heard", "counts", "changed", "scheduled")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))
@@ -373,7 +377,7 @@ class Pipeline:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
         lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
-        self._failure, self._stopping = None, False
+        self._failure, self._stopping, self._look_at = None, False, 0.0
 
         def step(frame: DataFrame, batch: int) -> None:
             with self._one_at_a_time:
@@ -391,6 +395,17 @@ class Pipeline:
             writer.trigger(availableNow=True) if interval is None else writer.trigger(processingTime=interval)
         )
         return timed.start()
+
+    def _with_changed_files(self, work: Work, before: Manifest, taken: TakenIn) -> TakenIn:
+        """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
+        started = time.monotonic()
+        if started < self._look_at or not work.fed:
+            return taken
+        checkpoint = self.store.files.below(CHECKPOINT)
+        found = changed_files(checkpoint, work.fed, before.batch, before.changed)
+        seconds = time.monotonic() - started
+        self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
+        return taken.with_changed_files(found, before, hasty(self.store.files))
 
     def _wait(self, query: StreamingQuery, work: Work) -> None:
         try:
@@ -423,18 +438,20 @@ class Pipeline:
         A batch that Spark sends again because it does not know that its step was done, was done.
         """
         with self._one_at_a_time:
-            started = time.perf_counter()
+            started, now = time.perf_counter(), self.now()
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
             taken = TakenIn({}, {})
             if came is not None and came[1].entries:
-                taken = self._sorted(came[1], came[0], before, before.bound + 1)
+                taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
+            taken = self._with_changed_files(work, before, taken)
             arrived = taken.arrived
-            moved = move(work.streams, before, arrived, finish=finish, now=self.now())
+            moved = move(work.streams, before, arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
                 return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)

@@ -8,11 +8,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
-from everview.algebra.text import expression_sql, string_sql
+from everview.algebra.text import expression_sql, name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import PlanError, StoreError
@@ -28,7 +29,8 @@ from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
+from everview.sql.ordering import SortKey
 from everview.temporal.keys import keys_of
 
 ENCODINGS = ("tags", "intervals")
@@ -55,7 +57,7 @@ class Asked:
 
     def relation(self, plan: N.Node, tables_at: Chronon) -> DataFrame:
         """The answer of a plan at the present, but with tables as they are known to be at another instant."""
-        return self._relation(plan, self._instant(Query(plan)), True, tables_at)
+        return self._relation(plan, self._instant(Query(plan, plan.schema.names)), True, tables_at)
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
         for name in dict.fromkeys(views_in(whole, self.views)):
@@ -212,17 +214,21 @@ def _always(rows: DataFrame) -> DataFrame:
 
 
 def _part(answer: DataFrame, query: Query) -> DataFrame:
-    """The answer in its order, and the part of it that was asked for."""
-    keys = []
-    for expression, descending, nulls_first in query.order:
-        key = F.expr(expression_sql(expression))
-        if descending:
-            keys.append(key.desc_nulls_first() if nulls_first else key.desc_nulls_last())
-        else:
-            keys.append(key.asc_nulls_first() if nulls_first else key.asc_nulls_last())
-    shown = answer.orderBy(*keys) if keys else answer
-    shown = shown.offset(query.offset) if query.offset else shown
-    return shown if query.limit is None else shown.limit(query.limit)
+    """The answer in its order, and the part of it that was asked for, under the names of the query."""
+    for part in query.parts:
+        keys = [_sort_key(key) for key in part.order]
+        answer = answer.orderBy(*keys) if keys else answer
+        answer = answer.offset(part.offset) if part.offset else answer
+        answer = answer if part.limit is None else answer.limit(part.limit)
+    shown = query.plan.schema.names[: len(query.names)]
+    return answer.select(*map(name_sql, shown)).toDF(*query.names)
+
+
+def _sort_key(key: SortKey) -> SparkColumn:
+    column = F.expr(expression_sql(key.expression))
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
 def require_view(catalog: Catalog, name: str) -> ViewEntry:

@@ -36,6 +36,9 @@ RELIED_ON = {
     "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
     "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+    # Many small files: Spark would start a task for each file that it lists, and one for 32 that it reads.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.sql.files.openCostInBytes": str(128 * 1024),
 }
 
 # For a store in a local folder. The one that Spark takes by itself lets other programs look at each file, and

@@ -29,11 +29,16 @@ from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
+# Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
+FILE, TIME, BLOCK = PLACE = "_everview_file", "_everview_time", "_everview_block"
+
 Fed = StreamEntry | TableEntry
 
 _TEXTS = ("csv", "json")
 _FILES = (*_TEXTS, "parquet", "orc", "text", "avro", "xml")
 _KNOWN = (*_FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
+_SIZES = ("maxfilespertrigger", "maxbytespertrigger")
+FILES_A_STEP = 1000  # unless the options of a source say otherwise
 _BROKEN = "_everview_broken"  # where Spark puts the text of a row that does not parse
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -77,12 +82,13 @@ class Sources:
         ]
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
+        versions = any(map(has_versions, entries))
         placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside)
+            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
             for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
         ]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside))
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside, versions))
         carried = tuple(
             dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
             for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
@@ -112,10 +118,13 @@ def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
         begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
-    return frame.selectExpr(*columns, REASON, ORIGINAL, begin, *_CHANGE[1:])
+    place = [c for c in PLACE if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
-def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout) -> DataFrame:
+def _in_slots(
+    frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout, versions: bool
+) -> DataFrame:
     """The columns of one source in their slots, and in others what they bring along."""
     for texts in carriage.lets():
         frame = frame.selectExpr("*", *texts)
@@ -123,7 +132,9 @@ def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage,
     more = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {brought(i)}" for i, t in enumerate(beside.slots)]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
+    types = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"} if versions else {}
+    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:
@@ -148,7 +159,11 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     ]
     schema = S.StructType([*fields, S.StructField(_BROKEN, S.StringType())])
     options = {"enforceSchema": "false"} if source.format == "csv" else {}
-    options |= dict(source.options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    options |= (
+        _file_options(source)
+        | dict(source.options)
+        | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    )
     reader = session.readStream.format(source.format).schema(schema).options(**options)
     frame = reader.name(source_name(entry)).load(path_of(source))
     broken = name_sql(_BROKEN)
@@ -159,12 +174,24 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     return _with_reason(frame, entry, reason, f"coalesce({broken}, {text})")
 
 
+def _file_options(source: Source) -> dict[str, str]:
+    """What Everview asks of a source of files, unless its options say otherwise.
+
+    A step is of bounded size. No file is too old: by itself, Spark skips a file that is a week older than the
+    newest one without a word.
+    """
+    if source.format not in _FILES:
+        return {}
+    sized = any(name.casefold() in _SIZES for name, _ in source.options)
+    return {"maxFileAge": "100000d", **({} if sized else {"maxFilesPerTrigger": str(FILES_A_STEP)})}
+
+
 def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[str]:
     """The columns as they stand in the file: by its header if it has one."""
     own = list(entry.columns.names)
     if source.format != "csv" or dict(source.options).get("header", "false").casefold() != "true":
         return own
-    options = {k: v for k, v in source.options if k.casefold() not in ("maxfilespertrigger", "enforceschema")}
+    options = {k: v for k, v in source.options if k.casefold() not in (*_SIZES, "enforceschema")}
     found = session.read.format("csv").options(**options).load(path_of(source)).columns
     if not found:
         return own  # nothing there yet: the first file will have to have these
@@ -214,7 +241,8 @@ def _said(name: str, text: str, type_: str) -> str:
 
 def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """A source that has columns of its own: ours are found among them by their names."""
-    reader = session.readStream.format(source.format).options(**dict(source.options))
+    options = _file_options(source) | dict(source.options)
+    reader = session.readStream.format(source.format).options(**options)
     if source.format in _FILES:
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         reader = reader.schema(S.StructType(fields))
@@ -244,9 +272,32 @@ def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFram
 def _with_reason(frame: DataFrame, entry: Fed, reason: str, text: str) -> DataFrame:
     names = [(name_sql(f.name), type_sql(f.type)) for f in entry.columns]
     columns = [f"try_cast({name} AS {type_}) AS {name}" for name, type_ in names]
-    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
+    place = _place(entry)
+    marked = frame.selectExpr("*", f"{reason} AS {REASON}", *(f"{e} AS {c}" for c, e in place.items()))
     original = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END AS {ORIGINAL}"
-    return marked.selectExpr(*columns, REASON, original)
+    return marked.selectExpr(*columns, REASON, original, *place)
+
+
+def reads_files(entry: Fed) -> bool:
+    """Whether a stream or table is fed by files."""
+    return entry.source is not None and entry.source.format in _FILES
+
+
+def has_versions(entry: Fed) -> bool:
+    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
+
+
+def _place(entry: Fed) -> dict[str, str]:
+    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    if not has_versions(entry) or entry.source is None:
+        return {}
+    if entry.source.format in _FILES:
+        time = "unix_millis(_metadata.file_modification_time)"
+        return {FILE: "_metadata.file_path", TIME: time, BLOCK: "_metadata.file_block_start"}
+    kafka = entry.source.format == "kafka"
+    time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
+    return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
 
 
 def _no_time(entry: Fed) -> str:

@@ -53,10 +53,11 @@ class Source(exp.Expression):
 
 
 class CreateStream(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+        "ahead": False,
     }  # fmt: skip
 
 
@@ -93,10 +94,11 @@ class CreateTableAs(exp.Expression):
 
 
 class CreateView(exp.Expression):
-    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [WITH (…)] AS SELECT …."""
+    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "this": True, "query": True, "text": True, "complete": False, "options": False, "replace": False,
+        "this": True, "columns": False, "query": True, "text": True, "complete": False, "options": False,
+        "replace": False,
     }  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from everview.algebra.expressions import TRUE, Expression, conjunction
 from everview.catalog import TableEntry
 from everview.sql import statements as S
 from everview.sql.context import Context
+from everview.sql.joins import bind_from
 from everview.sql.query import restricted
-from everview.sql.relations import bind_from
 from everview.sql.rows import assignments
 from everview.sql.scope import Scope
 from everview.sql.subqueries import split_conditions
@@ -42,8 +42,7 @@ def _relations(node: exp.Expr, entry: TableEntry, context: Context) -> tuple[N.N
         return table, scope, None
     beside, others, _ = bind_from(source, context, [])
     with context.script.blame(source.args["from_"]):
-        for name, schema in others.relations:
-            scope.add(name, schema)
+        scope.include(others)
         return N.Join(table, beside), scope, beside
 
 

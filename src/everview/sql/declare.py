@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
-from everview.catalog import Defaults, Lateness, Source, StreamEntry, TableEntry, stream_columns
+from everview.catalog import MAX_AHEAD, Defaults, Lateness, Source, StreamEntry, TableEntry, stream_columns
 from everview.errors import SqlError, nearest
 from everview.sql import ast
 from everview.sql.context import Context
@@ -23,7 +23,7 @@ _HISTORY = "write history => INTERVAL '1' DAY, or history => 'forever'"
 
 
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
-    """CREATE STREAM name (columns, TIMELINE …) FROM … IDLE AFTER …."""
+    """CREATE STREAM name (columns, TIMELINE …) FROM … MAX AHEAD … IDLE AFTER …."""
     script = context.script
     fields = _fields(node.args["columns"], script)
     lines = node.args.get("timelines") or []
@@ -53,6 +53,7 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
                 )
             sequence = declared_names(fields, order, script)
     idle = node.args.get("idle")
+    source = _source(node.args.get("source"), script)
     columns = stream_columns(fields, [d.column for d in declared])
     return StreamEntry(
         node.name,
@@ -60,9 +61,23 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         tuple(declared),
         sequence,
         None if idle is None else _positive(idle, "IDLE AFTER", script),
-        _source(node.args.get("source"), script),
+        source,
         *_constraints(node, fields, context),
+        _max_ahead(node.args.get("ahead"), source, script),
     )
+
+
+def _max_ahead(node: exp.Expr | None, source: Source | None, script: Script) -> int | None:
+    """How far ahead of the clock a timestamp may be; None: as far as it likes."""
+    if node is None:
+        return MAX_AHEAD
+    if source is None:
+        raise script.error(
+            "MAX AHEAD belongs to a stream with FROM: rows that are inserted are not compared with the clock",
+            node,
+            next_step="leave it out",
+        )
+    return None if isinstance(node, exp.Null) else _positive(node, "MAX AHEAD", script)
 
 
 def declare_table(node: exp.Expr, context: Context) -> TableEntry:

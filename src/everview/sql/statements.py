@@ -9,7 +9,7 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Entry, TableEntry
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 
 
 @dataclass(frozen=True)
