@@ -198,16 +198,18 @@ class Pipeline:
         traces: Mapping[TraceId, tuple[Run, ...]],
         at: Chronon | None,
     ) -> None:
-        if isinstance(target, TableEntry):
-            begin, trace = self._begin(before, at), TraceId("inbox", target.name)
+        trace = TraceId("inbox", target.name)
+        new = traces.get(trace, ())[len(before.runs(trace)) :]
+        if isinstance(target, TableEntry) and new:
+            begin = self._begin(before, at)
             later = changes_after(before, target, begin)
-            new = traces.get(trace, ())[len(before.runs(trace)) :]
-            kept = self._kept(before, Catalog({target.name.casefold(): target}))
-            if later and new:
-                first = kept.read(new, target.columns.types)
-                new = self._written(rows_after(kept, target, first, later), trace, step)
-                traces = {**traces, trace: (*before.runs(trace), *new)}
-            require_key(kept, target, new, begin)
+            if later or target.key:
+                kept = self._kept(before, Catalog({target.name.casefold(): target}))
+                if later:
+                    followed = rows_after(kept, target, kept.read(new, target.columns.types), later)
+                    new = self._written(followed, trace, step)
+                    traces = {**traces, trace: (*before.runs(trace), *new)}
+                require_key(kept, target, new, begin)
         known = took_in(before, {target.name: arrived}, self.now())
         self._end(before, replace(known.with_traces(traces), step=step))
 
