@@ -204,7 +204,7 @@ class Database:
         self._catalog.clock_grain = now.clock_grain
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table by the names of its columns: dicts, pandas, Arrow, Polars or Spark."""
+        """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)
 
