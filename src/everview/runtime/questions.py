@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
+from everview.algebra.schema import names_beside
 from everview.algebra.text import expression_sql, name_sql, string_sql
-from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
+from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import PlanError, StoreError
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Slice
@@ -79,11 +80,9 @@ class Asked:
         if query.as_of is None:
             return max(min(manifest.present, manifest.bound), LEAST)
         if query.as_of > manifest.bound:
-            shown = (
-                "nothing is known yet" if manifest.bound == BEFORE_ALL else format_timestamp(manifest.bound)
-            )
+            shown = "nothing is known yet" if manifest.bound < UNDATED else instant_words(manifest.bound)
             raise StoreError(
-                f"{format_timestamp(query.as_of)} lies after the bound of the store: {shown}",
+                f"{instant_words(query.as_of)} lies after the bound of the store: {shown}",
                 next_step="ask AS OF an earlier instant, or run the pipeline first",
             )
         return query.as_of
@@ -95,12 +94,12 @@ class Asked:
         if t < since:
             raise StoreError(
                 f"the view '{name}' was made when the store had run, and answers from "
-                f"{format_timestamp(since)} on",
+                f"{instant_words(since)} on",
                 next_step="ask AS OF a later instant",
             )
         if t < horizon:
             raise StoreError(
-                f"the history of the view '{name}' is kept from {format_timestamp(horizon)} on",
+                f"the history of the view '{name}' is kept from {instant_words(horizon)} on",
                 next_step="ask AS OF a later instant, or make it with a longer history",
             )
 
@@ -157,11 +156,12 @@ class Asked:
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
-            return shown.toDF(*_beside(names, "tag", "at"), *names, *_beside(names, "old"))
+            tag, at, old = names_beside(names, "tag", "at", "old")
+            return shown.toDF(tag, at, *names, old)
         found = intervals(rows, size, after, manifest.bound, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
-        return shown.toDF(*_beside(names, "from", "until", "n"), *names)
+        return shown.toDF(*names_beside(names, "from", "until", "n"), *names)
 
     def _changes(self, name: str, plan: N.Node) -> DataFrame:
         """The change rows of a view from when it answers and as far back as its history goes."""
@@ -175,16 +175,6 @@ class Asked:
             return rows
         later = rows.where(f"{UNTIL} > {long_sql(begin)}")
         return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
-
-
-def _beside(names: Sequence[str], *ours: str) -> list[str]:
-    """Names of our columns beside those of a view: with a _ before where the view has such a column.
-
-    >>> _beside(["k", "N"], "from", "until", "n")
-    ['from', 'until', '_n']
-    """
-    taken = {name.casefold() for name in names}
-    return [f"_{name}" if name in taken else name for name in ours]
 
 
 def streams_in(plan: N.Node, views: Container[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pyspark.sql import types as S
 from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
+from everview.spark.physical import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
 _NUMBERS = (S.IntegralType, S.FloatType, S.DoubleType, S.DecimalType)
@@ -15,22 +16,22 @@ _TEXT = (S.StringType, S.CharType, S.VarcharType)
 
 
 def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, lossless: bool) -> DataFrame:
-    """The rows with the columns of the entry, found by name; the column `reason` says why one is refused.
+    """The columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused.
 
     Lossless: by the rule of `rows.py`; else as CAST, where text that is no value of the type is refused.
     """
     there = {entry.columns.find(name).name: name for name in rows.columns}
     defaults = dict(entry.defaults)
     columns, cases = [], []
-    for f in entry.columns:
+    for i, f in enumerate(entry.columns):
         if f.name not in there:
-            columns.append(f"{literal_sql(defaults.get(f.name), f.type)} AS {name_sql(f.name)}")
+            columns.append(f"{literal_sql(defaults.get(f.name), f.type)} AS {column(i)}")
             continue
         given = name_sql(there[f.name])
         fitted, wrong = f"try_cast({given} AS {type_sql(f.type)})", "false"
         if lossless:
             fitted, wrong = _lossless(given, rows.schema[there[f.name]].dataType, f.type)
-        columns.append(f"{fitted} AS {name_sql(f.name)}")
+        columns.append(f"{fitted} AS {column(i)}")
         said = [string_sql(f"{f.name}: "), f"CAST({given} AS STRING)", string_sql(f" is no {f.type}")]
         misfit = f"{given} IS NOT NULL AND ({fitted} IS NULL OR {wrong})"
         cases.append(f"WHEN {misfit} THEN concat({', '.join(said)})")

@@ -7,6 +7,8 @@ back from then on, and their new values, if any, put in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -20,17 +22,21 @@ from everview.catalog import TableEntry
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, UNTIL, N
 from everview.runtime.kept import Kept
-from everview.runtime.runs import Run
+from everview.runtime.questions import Asked
+from everview.runtime.runs import Run, TraceId
 from everview.runtime.scheduled import (
     BESIDE,
     Change,
     Condition,
     changed,
+    changes_after,
     checks,
     followed,
     new_record,
     relation_columns,
+    with_change,
 )  # fmt: skip
+from everview.runtime.task import write_rows
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
 from everview.sql.statements import Selection
@@ -99,6 +105,38 @@ def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[
         for change in later
     }
     return followed(first, later, relations, entry)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a change leaves: new lists of runs, what is scheduled, and how many rows it changed."""
+
+    traces: dict[TraceId, tuple[Run, ...]]
+    scheduled: Mapping[str, Any]
+    rows: int
+
+
+def carry_out(kept: Kept, asked: Asked, entry: TableEntry, change: Change, rows: Selection) -> Done:
+    """Writes the change rows of a change; keeps it where another may be given for an instant before it."""
+    before, step, trace = kept.manifest, kept.manifest.step + 1, TraceId("inbox", entry.name)
+    relations = {
+        name: asked.relation(plan, change.at).toDF(*relation_columns(name, len(plan.schema)))
+        for name, plan in plans_of(rows).items()
+    }
+    traces: dict[TraceId, tuple[Run, ...]] = {}
+    scheduled: Mapping[str, Any] = before.scheduled
+    if change.at > before.bound + 1:
+        scheduled = with_change(before, entry, change)
+        for name, relation in relations.items():
+            place = change.trace(entry, name)
+            traces[place] = write_rows(as_rows(relation), place, kept.files, step)
+    first = rows_changed(kept, entry, change, relations)
+    later = changes_after(before, entry, change.at)
+    new = write_rows(rows_after(kept, entry, first, later), trace, kept.files, step)
+    require_key(kept, entry, new, change.at)
+    traces[trace] = (*before.runs(trace), *new)
+    count = first.where(f"{N} < 0").selectExpr(f"coalesce(-sum({N}), 0) AS n").collect()[0].n
+    return Done(traces, scheduled, int(count))
 
 
 def as_relation(name: str, rows: DataFrame, size: int) -> DataFrame:

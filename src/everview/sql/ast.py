@@ -148,6 +148,12 @@ class Show(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"kind": True}
 
 
+class ShowCreate(exp.Expression):
+    """SHOW CREATE STREAM, TABLE or VIEW name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
+
+
 class Describe(exp.Expression):
     """DESCRIBE name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
@@ -38,6 +38,7 @@ from everview.sql.declare import declare_stream, declare_table, declare_view_opt
 from everview.sql.events import require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import duration, instant
+from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
 from everview.sql.rows import filled_columns, inserted_rows
@@ -45,8 +46,12 @@ from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
 
-def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
+def bind_script(
+    text: str, catalog: Catalog, parameters: Mapping[str, object] | None = None
+) -> Iterator[S.Statement]:
     """The statements of a script, each bound when it is asked for: the ones before it are then done.
+
+    `parameters` has the values of `:name`.
 
     >>> catalog = Catalog()
     >>> sql = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts); SELECT v FROM s [NOW]"
@@ -57,7 +62,7 @@ def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
     ('v',)
     """
     script = Script(text)
-    for node in parse_script(text):
+    for node in bind_parameters(parse_script(text), script, parameters or {}):
         yield bind_statement(node, script, catalog)
 
 
@@ -106,6 +111,11 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     with script.not_too_deep(node):
         refuse_unused(node, script, ad_hoc=False)
         return bind_query(node, _context(script, catalog)).plan
+
+
+def relation_of(name: str, catalog: Catalog) -> N.Node:
+    """The node that a name of the catalog stands for."""
+    return _node(catalog.get(name), catalog, making=None)
 
 
 def _context(
@@ -398,6 +408,18 @@ def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Show(node.args["kind"])
 
 
+def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """As in Spark, TABLE stands for anything that has rows."""
+    with script.blame(node.this):
+        entry = catalog.get(node.name)
+        if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):
+            raise SqlError(
+                f"'{entry.name}' is {a_kind(entry)}",
+                next_step=f"write SHOW CREATE {entry.kind.split()[-1].upper()}",
+            )
+    return S.ShowCreate(entry.name)
+
+
 def _describe(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     with script.blame(node.this):
         return S.Describe(catalog.get(node.name).name)
@@ -437,6 +459,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.Delete: _delete,
     ast.Explain: _explain,
     ast.Show: _show,
+    ast.ShowCreate: _show_create,
     ast.Describe: _describe,
     ast.Drop: _drop,
     ast.ClockEvery: _clock,

@@ -269,6 +269,8 @@ class EverviewParser(QueryParser):
         """What was parsed, and the very words of it."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
+        if parsed is not None:
+            parsed.meta["text_start"] = start
         return parsed, self.sql[start : self._prev.end + 1]
 
     def _insert(self) -> exp.Expr:
@@ -352,10 +354,22 @@ class EverviewParser(QueryParser):
 
     def _show(self) -> exp.Expr:
         kind = self._word()
+        if kind == "CREATE":
+            return self._show_create()
         if kind not in ("STREAMS", "TABLES", "VIEWS"):
-            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS"))
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
         self._advance()
         return ast.Show(kind=kind)
+
+    def _show_create(self) -> exp.Expr:
+        """SHOW CREATE STREAM | TABLE | VIEW name."""
+        self._advance()
+        self._match_text_seq("TAGGED")
+        if self._word() not in ("STREAM", "TABLE", "VIEW"):
+            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
+        kind = self._word()
+        self._advance()
+        return ast.ShowCreate(kind=kind, this=self._name("what to show"))
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)

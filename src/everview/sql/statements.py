@@ -109,6 +109,13 @@ class Show:
 
 
 @dataclass(frozen=True)
+class ShowCreate:
+    """The statement that makes an entry."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Describe:
     """What a name stands for."""
 
@@ -140,6 +147,7 @@ Statement = (
     | Select
     | Explain
     | Show
+    | ShowCreate
     | Describe
     | Drop
     | SetClock
