@@ -9,6 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import everview
+from everview.algebra import types as T
+from everview.algebra.schema import Schema
+from everview.catalog import TableEntry
 from everview.errors import EverviewError
 
 pytestmark = pytest.mark.spark
@@ -50,6 +53,8 @@ def test_subqueries_and_from(spark: SparkSession, tmp_path: Path) -> None:
         """)
         db.run()
         made = "CREATE TABLE copy AS SELECT id, name FROM t ORDER BY id LIMIT 2"
+        unfinished = TableEntry("copy", Schema.of(("id", T.INT), ("name", T.STRING)))
+        db._pipeline.fill_table(unfinished, spark.sql("SELECT 7 AS id, 'killed' AS name"))
         db.execute(made)
         db.execute("CREATE VIEW copied AS SELECT id, name FROM copy")
         assert "has 2 matches in FROM" in refusal(db, "UPDATE t SET name = o.name FROM o WHERE o.id = t.id")
