@@ -69,6 +69,8 @@ def declare(statement: S.Statement, catalog: Catalog) -> None:
     match statement:
         case S.Create(entry, _, replace):
             catalog.add(entry, replace)
+        case S.CreateAs(entry):
+            catalog.add(entry)
         case S.Drop(name, cascade) if name is not None:
             catalog.drop(name, cascade)
         case S.SetClock(grain):
