@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
-from everview.algebra.text import expression_sql, string_sql
+from everview.algebra.text import string_sql
 from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
 from everview.catalog import Catalog, StreamEntry, ViewEntry
 from everview.errors import PlanError, StoreError
@@ -26,6 +26,7 @@ from everview.runtime.plans import cut, is_kept, physical_plan, views_in
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import catalyst_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
 from everview.sql.query import Query
@@ -204,7 +205,7 @@ def _part(answer: DataFrame, query: Query) -> DataFrame:
     """The answer in its order, and the part of it that was asked for."""
     keys = []
     for expression, descending, nulls_first in query.order:
-        key = F.expr(expression_sql(expression))
+        key = F.expr(catalyst_sql(expression))
         if descending:
             keys.append(key.desc_nulls_first() if nulls_first else key.desc_nulls_last())
         else:

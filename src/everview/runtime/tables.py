@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from everview.algebra.expressions import Column, Expression, substitute
-from everview.algebra.text import expression_sql, type_sql
+from everview.algebra.text import type_sql
 from everview.algebra.time import INFINITY
 from everview.catalog import TableEntry
 from everview.errors import StoreError
@@ -21,6 +21,7 @@ from everview.runtime.kept import Kept
 from everview.runtime.runs import Run
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import catalyst_sql
 
 Assignments = Sequence[tuple[str, Expression]]
 
@@ -34,7 +35,7 @@ def rows_to_change(kept: Kept, entry: TableEntry, where: Expression, begin: int)
     """The different rows of a table at an instant that fulfil a condition, with how often each is there."""
     columns = [P.column(i) for i in range(len(entry.columns))]
     held = kept.rows_at(scan_of(entry), begin).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} > 0")
-    return held.where(expression_sql(_by_position(where, entry)))
+    return held.where(catalyst_sql(_by_position(where, entry)))
 
 
 def taken_back(rows: DataFrame, entry: TableEntry, begin: int) -> DataFrame:
@@ -45,7 +46,7 @@ def taken_back(rows: DataFrame, entry: TableEntry, begin: int) -> DataFrame:
 
 def put_in(rows: DataFrame, entry: TableEntry, assignments: Assignments, begin: int) -> DataFrame:
     """The change rows that put in the new values of rows."""
-    new = {name.casefold(): expression_sql(_by_position(e, entry)) for name, e in assignments}
+    new = {name.casefold(): catalyst_sql(_by_position(e, entry)) for name, e in assignments}
     columns = [
         f"CAST({new.get(f.name.casefold(), P.column(i))} AS {type_sql(f.type)}) AS {P.column(i)}"
         for i, f in enumerate(entry.columns)
