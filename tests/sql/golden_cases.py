@@ -31,7 +31,7 @@ from everview.catalog import Catalog, Entry
 from everview.errors import EverviewError
 from everview.sql import bind_script
 from everview.sql import statements as S
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 
 _TITLE = "-- title: "
 _DASHES = "----"
@@ -156,14 +156,17 @@ def _at(at: int | None) -> str:
 
 def _query(query: Query) -> str:
     lines = [_plan(query.plan)]
-    for key, descending, nulls_first in query.order:
-        direction = "descending" if descending else "ascending"
-        nulls = "first" if nulls_first else "last"
-        lines.append(f"order by {expression_sql(key)} {direction}, NULLs {nulls}")
-    if query.limit is not None:
-        lines.append(f"limit {query.limit}")
-    if query.offset:
-        lines.append(f"offset {query.offset}")
+    if query.names != query.plan.schema.names:
+        lines.append(f"shown as {', '.join(map(name_sql, query.names))}")
+    for part in query.parts:
+        for key in part.order:
+            direction = "descending" if key.descending else "ascending"
+            nulls = "first" if key.nulls_first else "last"
+            lines.append(f"order by {expression_sql(key.expression)} {direction}, NULLs {nulls}")
+        if part.limit is not None:
+            lines.append(f"limit {part.limit}")
+        if part.offset:
+            lines.append(f"offset {part.offset}")
     if query.as_of is not None:
         lines.append(f"as of {timestamp_sql(query.as_of)}")
     return "\n".join(lines)

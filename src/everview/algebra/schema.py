@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everview.algebra.types import TIMESTAMP, DataType, wider
@@ -117,6 +117,10 @@ class Schema:
         """The same columns, read from a relation of this name."""
         return Schema(tuple(replace(f, relation=relation) for f in self.fields))
 
+    def renamed(self, names: Sequence[str]) -> Schema:
+        """The same columns under other names."""
+        return Schema(tuple(replace(f, name=n) for f, n in zip(self.fields, names, strict=True)))
+
     def merged(self, other: Schema, operation: str) -> Schema:
         """The schema of a set operation: the left names, types wide enough for both sides."""
         if len(self) != len(other):
@@ -139,6 +143,22 @@ class Schema:
 
     def __str__(self) -> str:
         return ", ".join(f"{f.qualified} {f.type}" for f in self.fields)
+
+
+def names_beside(names: Iterable[str], *ours: str) -> list[str]:
+    """Names for columns of ours beside those of a user: with as many _ before as keep them apart.
+
+    >>> names_beside(["k", "N", "_n", "old"], "from", "n", "old")
+    ['from', '__n', '_old']
+    """
+    taken = {name.casefold() for name in names}
+    found = []
+    for name in ours:
+        while name in taken:
+            name = f"_{name}"
+        found.append(name)
+        taken.add(name)
+    return found
 
 
 def fields_of(schemas: Sequence[Schema]) -> tuple[Field, ...]:

@@ -21,10 +21,11 @@ def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None)
     if isinstance(rows, (list, tuple)) and all(isinstance(r, tuple) for r in rows):
         frame = frame_of(rows, columns.types, [0] * len(rows))
     elif isinstance(rows, Iterable) and not _is_table(rows):
-        records = [record_of(_mapping(row), columns) for row in rows]
+        records = [record_of(_mapping(row), columns, entry.defaults) for row in rows]
         frame = frame_of(records, columns.types, [0] * len(records))
     else:
-        frame = _from_table(_polars(rows), columns)
+        frame = _from_table(_polars(rows), columns, dict(entry.defaults))
+    _require_values(frame, entry)
     if isinstance(entry, TableEntry):
         return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
     lines = [columns.names.index(line.column) for line in entry.timelines]
@@ -35,6 +36,17 @@ def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None)
                 next_step="give every row one",
             )
     return frame.with_columns(pl.col(column(lines[0])).cast(pl.Int64).alias(FROM))
+
+
+def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
+    """Refuses NULL in a column that is declared NOT NULL."""
+    for name in entry.not_null:
+        nulls = frame[column(entry.columns.names.index(name))].is_null()
+        if nulls.any():
+            raise StoreError(
+                f"row {nulls.arg_max() + 1} for '{entry.name}' has no value for '{name}', which is NOT NULL",  # type: ignore[operator]
+                next_step="give every row one",
+            )
 
 
 def _mapping(row: object) -> Mapping[str, object]:
@@ -66,14 +78,15 @@ def _polars(rows: Any) -> Frame:
     )
 
 
-def _from_table(table: Frame, columns: Schema) -> Frame:
+def _from_table(table: Frame, columns: Schema, defaults: Mapping[str, object]) -> Frame:
     """The columns of a table by their names, each as its type; what does not fit is refused."""
     given = {columns.find(name).name: name for name in table.columns}
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(columns):
         type_ = frame_type(field.type)
         if field.name not in given:
-            shown[column(i)] = pl.Series([None] * table.height, dtype=type_)
+            default = frame_of([(defaults.get(field.name),)], [field.type], [0])[column(0)]
+            shown[column(i)] = default.new_from_index(0, table.height)
             continue
         values = table[given[field.name]]
         try:

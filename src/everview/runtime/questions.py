@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
-from everview.algebra.text import string_sql
-from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
+from everview.algebra.schema import names_beside
+from everview.algebra.text import name_sql, string_sql
+from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, ViewEntry
 from everview.errors import PlanError, StoreError
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Slice
@@ -29,7 +31,8 @@ from everview.spark.catalyst import long_sql
 from everview.spark.guards import catalyst_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
+from everview.sql.ordering import SortKey
 from everview.temporal.keys import keys_of
 
 ENCODINGS = ("tags", "intervals")
@@ -58,8 +61,7 @@ class Asked:
             self._require_kept(name)
         plan, _ = cut(self._physical(query.plan), self._plans_of(views_in(query.plan, self.views)))
         rows = self._rows(plan, t, _needs_history(query.plan, self.views), query.as_of is None)
-        answer = snapshot(rows, len(plan.types), t).toDF(*query.plan.schema.names)
-        return _part(answer, query)
+        return _part(snapshot(rows, len(plan.types), t).toDF(*query.plan.schema.names), query)
 
     def _physical(self, plan: N.Node) -> P.Physical:
         return physical_plan(plan, self.views, self.catalog, self.kept.manifest.since)
@@ -72,11 +74,9 @@ class Asked:
         if query.as_of is None:
             return max(min(manifest.present, manifest.bound), LEAST)
         if query.as_of > manifest.bound:
-            shown = (
-                "nothing is known yet" if manifest.bound == BEFORE_ALL else format_timestamp(manifest.bound)
-            )
+            shown = "nothing is known yet" if manifest.bound < UNDATED else instant_words(manifest.bound)
             raise StoreError(
-                f"{format_timestamp(query.as_of)} lies after the bound of the store: {shown}",
+                f"{instant_words(query.as_of)} lies after the bound of the store: {shown}",
                 next_step="ask AS OF an earlier instant, or run the pipeline first",
             )
         return query.as_of
@@ -88,12 +88,12 @@ class Asked:
         if t < since:
             raise StoreError(
                 f"the view '{name}' was made when the store had run, and answers from "
-                f"{format_timestamp(since)} on",
+                f"{instant_words(since)} on",
                 next_step="ask AS OF a later instant",
             )
         if t < horizon:
             raise StoreError(
-                f"the history of the view '{name}' is kept from {format_timestamp(horizon)} on",
+                f"the history of the view '{name}' is kept from {instant_words(horizon)} on",
                 next_step="ask AS OF a later instant, or make it with a longer history",
             )
 
@@ -145,11 +145,12 @@ class Asked:
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
-            return shown.toDF(*_beside(names, "tag", "at"), *names, *_beside(names, "old"))
+            tag, at, old = names_beside(names, "tag", "at", "old")
+            return shown.toDF(tag, at, *names, old)
         found = intervals(rows, size, after, manifest.bound, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
-        return shown.toDF(*_beside(names, "from", "until", "n"), *names)
+        return shown.toDF(*names_beside(names, "from", "until", "n"), *names)
 
     def _changes(self, name: str, plan: N.Node) -> DataFrame:
         """The change rows of a view from when it answers and as far back as its history goes."""
@@ -163,16 +164,6 @@ class Asked:
             return rows
         later = rows.where(f"{UNTIL} > {long_sql(begin)}")
         return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
-
-
-def _beside(names: Sequence[str], *ours: str) -> list[str]:
-    """Names of our columns beside those of a view: with a _ before where the view has such a column.
-
-    >>> _beside(["k", "N"], "from", "until", "n")
-    ['from', 'until', '_n']
-    """
-    taken = {name.casefold() for name in names}
-    return [f"_{name}" if name in taken else name for name in ours]
 
 
 def streams_in(plan: N.Node, views: Container[str]) -> list[str]:
@@ -202,17 +193,21 @@ def _always(rows: DataFrame) -> DataFrame:
 
 
 def _part(answer: DataFrame, query: Query) -> DataFrame:
-    """The answer in its order, and the part of it that was asked for."""
-    keys = []
-    for expression, descending, nulls_first in query.order:
-        key = F.expr(catalyst_sql(expression))
-        if descending:
-            keys.append(key.desc_nulls_first() if nulls_first else key.desc_nulls_last())
-        else:
-            keys.append(key.asc_nulls_first() if nulls_first else key.asc_nulls_last())
-    shown = answer.orderBy(*keys) if keys else answer
-    shown = shown.offset(query.offset) if query.offset else shown
-    return shown if query.limit is None else shown.limit(query.limit)
+    """The answer in its order, and the part of it that was asked for, under the names of the query."""
+    for part in query.parts:
+        keys = [_sort_key(key) for key in part.order]
+        answer = answer.orderBy(*keys) if keys else answer
+        answer = answer.offset(part.offset) if part.offset else answer
+        answer = answer if part.limit is None else answer.limit(part.limit)
+    shown = query.plan.schema.names[: len(query.names)]
+    return answer.select(*map(name_sql, shown)).toDF(*query.names)
+
+
+def _sort_key(key: SortKey) -> SparkColumn:
+    column = F.expr(catalyst_sql(key.expression))
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
 def require_view(catalog: Catalog, name: str) -> ViewEntry:

@@ -12,6 +12,7 @@ from everview.algebra import types as T
 from everview.algebra.changes import Record
 from everview.algebra.evaluate import convert
 from everview.algebra.schema import Field, Schema
+from everview.catalog import Defaults
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
 from everview.spark.physical import column
@@ -53,14 +54,15 @@ def _series(values: list[object], type_: T.DataType) -> pl.Series:
     return pl.Series(values, dtype=frame_type(type_))
 
 
-def record_of(row: Mapping[str, object], columns: Schema) -> Record:
-    """A row by the names of its columns, as a record; a column that is not named is NULL.
+def record_of(row: Mapping[str, object], columns: Schema, defaults: Defaults = ()) -> Record:
+    """A row by the names of its columns, as a record; a column that is not named has its default, or NULL.
 
     >>> record_of({"ts": datetime(1970, 1, 1, 0, 0, 1)}, Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     (None, 1000000)
     """
     given = {columns.find(name).name: value for name, value in row.items()}
-    return tuple(_value(given.get(f.name), f) for f in columns)
+    absent = dict(defaults)
+    return tuple(_value(given[f.name], f) if f.name in given else absent.get(f.name) for f in columns)
 
 
 def _value(value: object, field: Field) -> object:

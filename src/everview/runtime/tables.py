@@ -65,6 +65,20 @@ def _by_position(expression: Expression, entry: TableEntry) -> Expression:
     return substitute(expression, places)
 
 
+def require_values(kept: Kept, entry: TableEntry, new: Sequence[Run]) -> None:
+    """Refuses new runs with a NULL in a column that is declared NOT NULL."""
+    if not entry.not_null:
+        return
+    places = {P.column(entry.columns.names.index(name)): name for name in entry.not_null}
+    added = kept.read(new, entry.columns.types).where(f"{N} > 0")
+    for row in added.where(" OR ".join(f"{c} IS NULL" for c in places)).limit(1).collect():
+        name = next(name for c, name in places.items() if row[c] is None)
+        raise StoreError(
+            f"a row of '{entry.name}' would have no value for '{name}', which is NOT NULL",
+            next_step="give it one, with coalesce for example",
+        )
+
+
 def require_key(kept: Kept, entry: TableEntry, new: Sequence[Run], begin: int) -> None:
     """Refuses new runs with which two rows of the table would have the same key, or one would have none."""
     if not entry.key:

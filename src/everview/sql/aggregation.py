@@ -97,7 +97,7 @@ def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Conte
         return items[position - 1].expression
     if isinstance(syntax, exp.Column) and not syntax.table:
         named = [i for i in items if i.alias is not None and i.alias.casefold() == syntax.name.casefold()]
-        known = any(f.name.casefold() == syntax.name.casefold() for f in scope.schema)
+        known = any(c.name.casefold() == syntax.name.casefold() for c in scope.columns)
         if named and not known:
             return named[0].expression
     return context.binder(scope, "GROUP BY").bind(syntax)

@@ -34,6 +34,12 @@ class AsOf(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
 
 
+class ColumnDeclaration(exp.Expression):
+    """name TYPE [NOT NULL] [DEFAULT constant]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
+
+
 class Timeline(exp.Expression):
     """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
 
@@ -47,10 +53,11 @@ class Source(exp.Expression):
 
 
 class CreateStream(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+        "ahead": False,
     }  # fmt: skip
 
 
@@ -79,10 +86,11 @@ class CreateTable(exp.Expression):
 
 
 class CreateView(exp.Expression):
-    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [WITH (…)] AS SELECT …."""
+    """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "this": True, "query": True, "text": True, "complete": False, "options": False, "replace": False,
+        "this": True, "columns": False, "query": True, "text": True, "complete": False, "options": False,
+        "replace": False,
     }  # fmt: skip
 
 
@@ -112,6 +120,12 @@ class Delete(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
 
 
+class Default(exp.Expression):
+    """DEFAULT as a value of INSERT or UPDATE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
 class Explain(exp.Expression):
     """EXPLAIN query."""
 
@@ -122,6 +136,12 @@ class Show(exp.Expression):
     """SHOW STREAMS, TABLES or VIEWS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True}
+
+
+class ShowCreate(exp.Expression):
+    """SHOW CREATE STREAM, TABLE or VIEW name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
 
 
 class Describe(exp.Expression):

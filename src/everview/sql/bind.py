@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import TRUE, Expression
-from everview.algebra.schema import Schema
+from everview.algebra.expressions import TRUE, Column, Expression
+from everview.algebra.time import Chronon
 from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
     CLOCK_ENTRY,
@@ -28,18 +29,27 @@ from everview.catalog import (
 from everview.errors import CatalogError, EverviewError, SqlError
 from everview.sql import ast
 from everview.sql import statements as S
-from everview.sql.context import Context
+from everview.sql.ad_hoc import bind_ad_hoc
+from everview.sql.answers import require_distinct_names, require_types
+from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
+from everview.sql.guard import refuse_unused
 from everview.sql.literals import duration, instant
-from everview.sql.query import bind_ad_hoc, bind_query
+from everview.sql.parameters import bind_parameters
+from everview.sql.query import bind_query
+from everview.sql.renaming import rename_columns
 from everview.sql.rows import assignments, filled_columns, inserted_rows
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
 
-def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
+def bind_script(
+    text: str, catalog: Catalog, parameters: Mapping[str, object] | None = None
+) -> Iterator[S.Statement]:
     """The statements of a script, each bound when it is asked for: the ones before it are then done.
+
+    `parameters` has the values of `:name`.
 
     >>> catalog = Catalog()
     >>> sql = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts); SELECT v FROM s [NOW]"
@@ -50,14 +60,46 @@ def bind_script(text: str, catalog: Catalog) -> Iterator[S.Statement]:
     ('v',)
     """
     script = Script(text)
-    for node in parse_script(text):
+    for node in bind_parameters(parse_script(text), script, parameters or {}):
         yield bind_statement(node, script, catalog)
 
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """One statement."""
     with script.not_too_deep(node):
+        refuse_unused(node, script)
+        if (there := _existing(node, catalog)) is not None:
+            return there
         return _BINDERS.get(type(node), _select)(node, script, catalog)
+
+
+def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
+    """CREATE … IF NOT EXISTS of a name that exists: the entry as it is, whatever the statement says."""
+    if not node.this or not isinstance(node.this, exp.Identifier) or not node.this.meta.get("if_not_exists"):
+        return None
+    entry = catalog.entries.get(node.name.casefold())
+    return None if entry is None else S.Create(entry, _plan(entry, catalog))
+
+
+def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
+    """What an entry means, for those that have a definition."""
+    match entry:
+        case ViewEntry():
+            return view_plan(entry, catalog)
+        case EventStreamEntry():
+            return _definition(entry.sql, catalog, None)
+        case TaggedEntry():
+            return _node(entry, catalog, None)
+    return None
+
+
+def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
+    """The plan of a view of the catalog, under the names of its columns."""
+    plan = _definition(entry.sql, catalog, making)
+    if not entry.column_names or entry.column_names == plan.schema.names:
+        return plan
+    columns = zip(entry.column_names, plan.schema, strict=True)
+    return N.Project(plan, tuple((name, Column.to(f)) for name, f in columns))
 
 
 def plan_of(sql: str, catalog: Catalog) -> N.Node:
@@ -65,20 +107,28 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     node = parse_one(sql)
     script = Script(sql)
     with script.not_too_deep(node):
-        return bind_query(node, _context(script, catalog))
+        refuse_unused(node, script, ad_hoc=False)
+        return bind_query(node, _context(script, catalog)).plan
 
 
-def _context(script: Script, catalog: Catalog, making: str | None = None) -> Context:
-    def read(name: str, context: Context) -> N.Node:
-        return _read(name, context, making)
+def relation_of(name: str, catalog: Catalog) -> N.Node:
+    """The node that a name of the catalog stands for."""
+    return _node(catalog.get(name), catalog, making=None)
 
-    return Context(script, catalog, bind_query, read)
+
+def _context(
+    script: Script, catalog: Catalog, making: str | None = None, now: Chronon | None = None
+) -> Context:
+    def read(name: str, context: Context) -> BoundQuery:
+        if name.casefold() in context.ctes:
+            return context.ctes[name.casefold()]
+        return BoundQuery.of(_read(name, context, making))
+
+    return Context(script, catalog, bind_query, read, now)
 
 
 def _read(name: str, context: Context, making: str | None) -> N.Node:
     """The node that a name in FROM stands for."""
-    if name.casefold() in context.ctes:
-        return context.ctes[name.casefold()]
     if making is not None and name.casefold() == making.casefold():
         raise CatalogError(
             f"'{making}' would depend on itself", next_step="read what it is made from instead"
@@ -86,7 +136,8 @@ def _read(name: str, context: Context, making: str | None) -> N.Node:
     stream, _, kind = name.rpartition("$")
     if kind.casefold() in ("late", "rejected") and stream in context.catalog:
         below = context.catalog.get(stream)
-        if isinstance(below, StreamEntry):
+        kept = ("late", "rejected") if isinstance(below, StreamEntry) else ("rejected",)
+        if isinstance(below, (StreamEntry, TableEntry)) and kind.casefold() in kept:
             context.used[below.name] = None
             return N.Stream(f"{below.name}${kind.casefold()}", not_taken(below, kind.casefold()))
     entry = context.catalog.get(name)
@@ -113,7 +164,7 @@ def _node(entry: Entry, catalog: Catalog, making: str | None) -> N.Node:
                 )
             return N.View(entry.name, N.Tagged(below, entry.key, condition))
         case ViewEntry():
-            return N.View(entry.name, _definition(entry.sql, catalog, making))
+            return N.View(entry.name, view_plan(entry, catalog, making))
         case EventStreamEntry():
             plan = _definition(entry.sql, catalog, making)
             return N.Stream(entry.name, stream_columns(plan.schema.fields, list(entry.timelines)))
@@ -121,7 +172,7 @@ def _node(entry: Entry, catalog: Catalog, making: str | None) -> N.Node:
 
 def _definition(sql: str, catalog: Catalog, making: str | None) -> N.Node:
     try:
-        return bind_query(parse_one(sql), _context(Script(sql), catalog, making))
+        return bind_query(parse_one(sql), _context(Script(sql), catalog, making)).plan
     except EverviewError as error:
         error.place = None  # it lies in the view's text, not in the one that was typed now
         raise
@@ -131,11 +182,11 @@ def _definition(sql: str, catalog: Catalog, making: str | None) -> N.Node:
 
 
 def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_stream(node, script))
+    return S.Create(declare_stream(node, _context(script, catalog)))
 
 
 def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_table(node, script))
+    return S.Create(declare_table(node, _context(script, catalog)))
 
 
 def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -164,28 +215,23 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     name, text = node.name, node.args["text"]
     history = declare_view_options(node.args.get("options") or [], script)
     context = _context(script, catalog, making=name)
-    plan = bind_query(node.args["query"], context)
-    _require_types(plan.schema, node, script)
-    entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used))
+    columns = node.args.get("columns") or []
+    query = bind_query(node.args["query"], context)
+    if columns:
+        query = rename_columns(query, [c.name for c in columns], exp.Tuple(expressions=columns), context)
+    require_distinct_names(query, columns, node, script)
+    plan = query.plan
+    require_types(plan.schema, node, script)
+    given = tuple(c.name for c in columns)
+    entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used), given)
     before = catalog.entries.get(name.casefold())
-    if isinstance(before, ViewEntry) and _definition(before.sql, catalog, None) == plan:
-        entry = replace(entry, sql=before.sql, depends_on=before.depends_on)  # the same in other words
+    if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same in other words
+        same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
+        entry = replace(entry, **same)  # type: ignore[arg-type]
     anew = bool(node.args.get("replace"))
     with script.blame(node.this):
         _require_addable(entry, catalog, anew)
     return S.Create(entry, plan, anew)
-
-
-def _require_types(schema: Schema, node: exp.Expr, script: Script) -> None:
-    select = node.args["query"].find(exp.Select)
-    items = {item.alias_or_name.casefold(): item for item in select.selects} if select is not None else {}
-    for f in schema:
-        if f.type.name == "VOID":
-            raise script.error(
-                f"the column '{f.name}' is NULL and has no type",
-                items.get(f.name.casefold(), node.this),
-                next_step="write CAST(NULL AS STRING)",
-            )
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
@@ -207,8 +253,10 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """CREATE STREAM … TIMELINE … AS SELECT: an event query (paper 3)."""
     context = _context(script, catalog, making=node.name)
-    plan = bind_query(node.args["query"], context)
-    _require_types(plan.schema, node, script)
+    query = bind_query(node.args["query"], context)
+    require_distinct_names(query, [], node, script)
+    plan = query.plan
+    require_types(plan.schema, node, script)
     require_event_query(plan, node, script)
     lines = []
     for line in node.args["timelines"]:
@@ -297,7 +345,7 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     at = _at(node, entry, script)
     context = _context(script, catalog)
     if node.args.get("query") is not None:
-        query = bind_ad_hoc(node.args["query"], context)
+        query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
         columns = filled_columns(query.plan.schema, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
     return S.Insert(entry.name, inserted_rows(node, entry, context), at)
@@ -329,20 +377,37 @@ def _table_condition(node: exp.Expr, entry: StreamEntry | TableEntry, context: C
 # Questions and the rest
 
 
+def _ad_hoc_context(script: Script, catalog: Catalog) -> Context:
+    """For a query that is answered at once: its statement has one present, by the clock."""
+    return _context(script, catalog, now=time.time_ns() // 1000)
+
+
 def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    context = _context(script, catalog)
+    context = _ad_hoc_context(script, catalog)
     query = bind_ad_hoc(node, context)
     return S.Select(query, tuple(context.used))
 
 
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    context = _context(script, catalog)
+    context = _ad_hoc_context(script, catalog)
     query = bind_ad_hoc(node.this, context)
     return S.Explain(query)
 
 
 def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Show(node.args["kind"])
+
+
+def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """As in Spark, TABLE stands for anything that has rows."""
+    with script.blame(node.this):
+        entry = catalog.get(node.name)
+        if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):
+            raise SqlError(
+                f"'{entry.name}' is {a_kind(entry)}",
+                next_step=f"write SHOW CREATE {entry.kind.split()[-1].upper()}",
+            )
+    return S.ShowCreate(entry.name)
 
 
 def _describe(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -383,6 +448,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.Delete: _delete,
     ast.Explain: _explain,
     ast.Show: _show,
+    ast.ShowCreate: _show_create,
     ast.Describe: _describe,
     ast.Drop: _drop,
     ast.ClockEvery: _clock,

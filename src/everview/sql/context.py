@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
+from everview.algebra.time import Chronon
 from everview.catalog import Catalog
 from everview.sql.expressions import ExpressionBinder
 from everview.sql.scope import Scope
@@ -15,23 +16,39 @@ from everview.sql.script import Script
 
 
 @dataclass(frozen=True)
+class BoundQuery:
+    """A query as a plan, and the names of its columns in SQL, of which several may be equal."""
+
+    plan: N.Node
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: N.Node) -> BoundQuery:
+        return cls(plan, plan.schema.names)
+
+
+@dataclass(frozen=True)
 class Context:
-    """Passed down through a query; `used` collects the catalog names that it reads."""
+    """Passed down through a query; `used` collects the catalog names that it reads.
+
+    `now` is the instant of an ad hoc query; views have none, since they are about all instants.
+    """
 
     script: Script
     catalog: Catalog
-    bind_query: Callable[[exp.Expr, Context], N.Node]
-    read: Callable[[str, Context], N.Node]
-    ctes: dict[str, N.Node] = field(default_factory=dict)
+    bind_query: Callable[[exp.Expr, Context], BoundQuery]
+    read: Callable[[str, Context], BoundQuery]
+    now: Chronon | None = None
+    ctes: dict[str, BoundQuery] = field(default_factory=dict)
     outer: Scope | None = None
     used: dict[str, None] = field(default_factory=dict)
 
-    def with_cte(self, name: str, plan: N.Node) -> Context:
-        return replace(self, ctes={**self.ctes, name.casefold(): plan})
+    def with_cte(self, name: str, query: BoundQuery) -> Context:
+        return replace(self, ctes={**self.ctes, name.casefold(): query})
 
     def inside(self, outer: Scope | None) -> Context:
         """For a subquery of a query with this scope."""
         return replace(self, outer=outer)
 
     def binder(self, scope: Scope, no_aggregates: str | None = None) -> ExpressionBinder:
-        return ExpressionBinder(self.script, scope, no_aggregates)
+        return ExpressionBinder(self.script, scope, no_aggregates, now=self.now)

@@ -5,7 +5,7 @@ Scalar functions are left as plain calls by name: `algebra/functions.py` knows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -14,15 +14,14 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
-from everview.sql.brackets import WindowParser
 from everview.sql.places import WORDS
+from everview.sql.query_grammar import QueryParser
 
 # Functions whose arguments have a grammar of their own: CAST(x AS t), EXTRACT(f FROM x), …
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION")
-STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 
-class EverviewParser(WindowParser):
+class EverviewParser(QueryParser):
     """Spark's grammar with streams, windows, synchronization and our statements."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
@@ -53,12 +52,6 @@ class EverviewParser(WindowParser):
         self._fail("no statement begins like this", choices=_FIRST_WORDS)
         return None
 
-    def _is_query_start(self) -> bool:
-        if not self._curr:
-            return False
-        starts = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM)
-        return self._curr.token_type in starts or self._at_stream_function()
-
     def _create(self) -> exp.Expr:
         replace = self._match_text_seq("OR", "REPLACE")
         if self._match_text_seq("TAGGED"):
@@ -83,11 +76,11 @@ class EverviewParser(WindowParser):
         raise AssertionError
 
     def _new_name(self, what: str) -> exp.Identifier:
-        if self._word() == "IF" and self._next and self._next.text.upper() == "NOT":
-            self._fail(
-                "IF NOT EXISTS is not available", next_step="leave it out: the same CREATE again does nothing"
-            )
-        return self._name(what)
+        """[IF NOT EXISTS] name; the name knows whether that stood before it."""
+        exists = self._match_text_seq("IF", "NOT", "EXISTS")
+        name = self._name(what)
+        name.meta["if_not_exists"] = bool(exists)
+        return name
 
     def _create_stream(self) -> exp.Expr:
         name = self._new_name("the stream")
@@ -97,9 +90,13 @@ class EverviewParser(WindowParser):
             query, text = self._with_text(self._parse_full_query)
             return ast.CreateEventStream(this=name, timelines=named, query=query, text=text)
         columns, lines, _ = self._columns(timelines=True)
-        source, idle = None, None
+        source, idle, ahead = None, None, None
         while self._curr:
-            if self._match_text_seq("IDLE"):
+            if self._match_text_seq("MAX"):
+                self._require_once(ahead)
+                self._expect("AHEAD")
+                ahead = self._placed(self._max_ahead)
+            elif self._match_text_seq("IDLE"):
                 self._require_once(idle)
                 self._expect("AFTER")
                 idle = self._duration()
@@ -108,7 +105,13 @@ class EverviewParser(WindowParser):
                 source = self._source()
             else:
                 break
-        return ast.CreateStream(this=name, columns=columns, timelines=lines, source=source, idle=idle)
+        return ast.CreateStream(
+            this=name, columns=columns, timelines=lines, source=source, idle=idle, ahead=ahead
+        )
+
+    def _max_ahead(self) -> exp.Expr:
+        """NONE, or a length of time."""
+        return exp.Null() if self._match_text_seq("NONE") else self._duration()
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
         name = self._new_name("the table")
@@ -131,13 +134,12 @@ class EverviewParser(WindowParser):
                 lines.append(self._timeline())
             elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
                 self._fail("a table has no TIMELINE", next_step="declare a STREAM")
-            elif not timelines and self._match(TokenType.PRIMARY_KEY):
-                self._require_once(key)
+            elif self._primary_key(key, of_table=not timelines):
                 key = self._parse_wrapped_csv(lambda: self._name("a key column"))
-            elif self._curr and self._curr.token_type == TokenType.PRIMARY_KEY:
-                self._fail("a stream has no PRIMARY KEY", next_step="make a TAGGED STREAM over it with a KEY")
             else:
-                columns.append(self._column())
+                column = self._column()
+                columns.append(column)
+                self._constraints(column, key, of_table=not timelines)
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -151,7 +153,42 @@ class EverviewParser(WindowParser):
             if start and start.token_type in WORDS:
                 self._unknown_type(start)
             self._fail(f"expected the type of the column '{name.name}'", start)
-        return exp.ColumnDef(this=name, kind=kind)
+        return ast.ColumnDeclaration(this=name, kind=kind)
+
+    def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
+        """Whether PRIMARY KEY stands here, which a table has once and a stream never."""
+        if not self._match(TokenType.PRIMARY_KEY):
+            return False
+        if not of_table:
+            self._fail(
+                "a stream has no PRIMARY KEY",
+                self._prev,
+                next_step="make a TAGGED STREAM over it with a KEY",
+            )
+        if before:
+            self._fail(
+                "PRIMARY KEY stands twice",
+                self._prev,
+                next_step="write a key of several columns as PRIMARY KEY (a, b)",
+            )
+        return True
+
+    def _constraints(self, column: exp.Expr, key: list[exp.Expr], of_table: bool) -> None:
+        """PRIMARY KEY, NOT NULL and DEFAULT constant after a column, in any order."""
+        while self._curr:
+            if self._primary_key(key, of_table):
+                key.append(column.this.copy())
+            elif self._match_text_seq("NOT"):
+                if column.args.get("not_null"):
+                    self._fail("NOT NULL stands twice", self._prev)
+                if not self._match(TokenType.NULL):
+                    self._fail("expected NOT NULL")
+                column.set("not_null", True)
+            elif self._match(TokenType.DEFAULT):
+                self._require_once(column.args.get("default"))
+                column.set("default", self._needed(self._parse_bitwise(), "a constant"))
+            else:
+                break
 
     def _timeline(self) -> exp.Expr:
         name = self._name("the time line's column")
@@ -205,19 +242,32 @@ class EverviewParser(WindowParser):
 
     def _create_view(self, complete: bool, replace: bool) -> exp.Expr:
         name = self._new_name("the view")
+        if replace and name.meta["if_not_exists"]:
+            self._fail("a view is replaced, or made if it does not exist: not both", self._prev)
+        columns = None
+        if self._curr and self._curr.token_type == TokenType.L_PAREN:
+            columns = self._parse_wrapped_csv(lambda: self._name("a column"))
         options = None
         if self._match(TokenType.WITH):
             options = self._parse_wrapped_csv(self._option)
         self._expect("AS")
         query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
         return ast.CreateView(
-            this=name, query=query, text=text, complete=complete, options=options, replace=replace
+            this=name,
+            columns=columns,
+            query=query,
+            text=text,
+            complete=complete,
+            options=options,
+            replace=replace,
         )
 
     def _with_text(self, parse: Callable[[], exp.Expr | None]) -> tuple[exp.Expr | None, str]:
         """What was parsed, and the very words of it."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
+        if parsed is not None:
+            parsed.meta["text_start"] = start
         return parsed, self.sql[start : self._prev.end + 1]
 
     def _insert(self) -> exp.Expr:
@@ -232,7 +282,23 @@ class EverviewParser(WindowParser):
         return ast.Insert(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
 
     def _row(self) -> exp.Expr:
-        return exp.Tuple(expressions=self._parse_wrapped_csv(self._parse_disjunction))
+        return exp.Tuple(expressions=self._parse_wrapped_csv(self._value))
+
+    def _value(self) -> exp.Expr | None:
+        """An expression, or DEFAULT."""
+        return self._placed(self._default) or self._parse_disjunction()
+
+    def _default(self) -> exp.Expr | None:
+        return ast.Default() if self._match(TokenType.DEFAULT) else None
+
+    def _assignment(self) -> exp.Expr | None:
+        """column = value."""
+        index = self._index
+        target = self._parse_column()
+        if isinstance(target, exp.Column) and self._match(TokenType.EQ):
+            return exp.EQ(this=target, expression=self._needed(self._value(), "a value"))
+        self._retreat(index)
+        return self._parse_equality()
 
     def _next_is_query(self) -> bool:
         return self._next.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
@@ -242,7 +308,7 @@ class EverviewParser(WindowParser):
         self._expect("SET")
         return ast.Update(
             this=name,
-            assignments=self._parse_csv(self._parse_equality),
+            assignments=self._parse_csv(self._assignment),
             where=self._parse_where(),
             at=self._at(),
         )
@@ -267,157 +333,25 @@ class EverviewParser(WindowParser):
 
     def _show(self) -> exp.Expr:
         kind = self._word()
+        if kind == "CREATE":
+            return self._show_create()
         if kind not in ("STREAMS", "TABLES", "VIEWS"):
-            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS"))
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
         self._advance()
         return ast.Show(kind=kind)
 
-    # Queries
-
-    def _parse_full_query(self) -> exp.Expr:
-        """A query: SELECT … with set operations, or a stream function around one."""
-        if self._at_stream_function():
-            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
-        if self._match(TokenType.L_PAREN):
-            query: exp.Expr | None = exp.Subquery(this=self._parse_full_query())
-            self._match_r_paren()
-        else:
-            query = self._parse_select() if self._is_query_start() else None
-        if query is None:
-            self._fail("expected a SELECT")
-            raise AssertionError
-        return self._parse_query_modifiers(self._parse_set_operations(query)) or query
-
-    def _at_stream_function(self) -> bool:
-        return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
-
-    def _parse_stream_function(self) -> exp.Expr:
+    def _show_create(self) -> exp.Expr:
+        """SHOW CREATE STREAM | TABLE | VIEW name."""
+        self._advance()
+        self._match_text_seq("TAGGED")
+        if self._word() not in ("STREAM", "TABLE", "VIEW"):
+            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
         kind = self._word()
-        self._advance(2)
-        query = self._parse_full_query()
-        self._match_r_paren()
-        return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
-
-    def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
-        if not self._match_text_seq("AS", "OF"):
-            return query
-        node = ast.AsOf(this=query, at=self._instant())
-        if self._curr and self._curr.token_type != TokenType.R_PAREN:
-            self._fail("nothing can follow AS OF and its instant", next_step="put AS OF at the end")
-        return node
-
-    def _parse_table(
-        self,
-        schema: bool = False,
-        joins: bool = False,
-        alias_tokens: Collection[TokenType] | None = None,
-        parse_bracket: bool = False,
-        is_db_reference: bool = False,
-        parse_partition: bool = False,
-        consume_pipe: bool = False,
-    ) -> exp.Expr | None:
-        """A relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
-        found: exp.Expr | None = None
-        if not schema and self._at_relation_name():
-            found = self._relation()
-        elif not schema:
-            found = self._streamed_relation()
-        if found is not None:
-            for join in self._parse_joins() if joins else ():
-                found.append("joins", join)
-            return found
-        parsed = super()._parse_table(
-            schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
-        )
-        if isinstance(parsed, exp.Subquery) and (sync := self._sync()):
-            parsed.meta["sync"] = sync
-        return parsed
-
-    def _parse_join(
-        self,
-        skip_join_token: bool = False,
-        parse_bracket: bool = False,
-        alias_tokens: Collection[TokenType] | None = None,
-    ) -> exp.Join | None:
-        return super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
-
-    def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
-        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
-        JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
-        return iter(()) if alias_tokens is not None else super()._parse_joins()
-
-    def _streamed_relation(self) -> exp.Expr | None:
-        """ISTREAM(query) in FROM, in brackets of its own or not."""
-        index, wrapped = self._index, self._match(TokenType.L_PAREN)
-        if not self._at_stream_function():
-            self._retreat(index)
-            return None
-        subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
-        if wrapped:
-            self._match_r_paren()
-        self._window_brackets(subquery)
-        if alias := self._parse_table_alias():
-            subquery.set("alias", alias)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
-        return subquery
-
-    def _at_relation_name(self) -> bool:
-        if not self._curr or self._next.token_type in (TokenType.L_PAREN, TokenType.DOT):
-            return False
-        return self._curr.token_type in (TokenType.IDENTIFIER, TokenType.VAR) or (
-            self._curr.token_type in self.TABLE_ALIAS_TOKENS and self._curr.token_type not in _NOT_NAMES
-        )
-
-    def _relation(self) -> exp.Table:
-        table = exp.Table(this=self._name("a stream, a table or a view"))
-        self._window_brackets(table)
-        version = self._parse_version()
-        sync = self._sync()
-        if alias := self._parse_table_alias():
-            table.set("alias", alias)
-        table.set("version", version or self._parse_version())
-        if sync := sync or self._sync():
-            table.meta["sync"] = sync
-        return table
-
-    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
-        if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
-            return None
-        return super()._parse_table_alias(alias_tokens)
-
-    def _sync(self) -> exp.Expr | None:
-        return self._placed(self._parse_sync)  # type: ignore[no-any-return]
-
-    def _parse_sync(self) -> exp.Expr | None:
-        if not self._match_text_seq("SYNC"):
-            return None
-        if self._match_text_seq("EVERY"):
-            every = self._duration()
-            origin = self._instant() if self._match_text_seq("ORIGIN") else None
-            return ast.Sync(every=every, origin=origin)
-        if not self._match_text_seq("ON"):
-            self._fail("expected SYNC EVERY interval or SYNC ON name")
-        return ast.Sync(on=self._name("a synchronization stream"))
-
-    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
-        """(query) [window] [SYNC …] AS alias."""
-        opens = self._curr and self._curr.token_type == TokenType.L_BRACKET
-        if this is None or not (opens or self._word() == "SYNC"):
-            return super()._parse_subquery(this, parse_alias)
-        subquery = exp.Subquery(this=this)
-        self._window_brackets(subquery)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
-        if parse_alias and (alias := self._parse_table_alias()):
-            subquery.set("alias", alias)
-        return subquery
+        self._advance()
+        return ast.ShowCreate(kind=kind, this=self._name("what to show"))
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
-_NOT_NAMES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
-# Two words that follow a relation and are no alias.
-_AFTER_RELATION = (("SYNC", "EVERY"), ("SYNC", "ON"), ("AS", "OF"), ("AT", "TIMESTAMP"))
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]], ...] = (
     (("CREATE",), EverviewParser._create),

@@ -30,12 +30,12 @@ from everview.algebra.expressions import (
 from everview.algebra.functions import function
 from everview.algebra.numbers import negated
 from everview.algebra.text import string_sql
-from everview.algebra.time import DAY, MINUTE, SECOND
+from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
-from everview.sql.dialect import STREAM_FUNCTIONS
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number
+from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
 from everview.sql.windows import is_now
@@ -59,13 +59,15 @@ class AggregateRef(Expression):
 class ExpressionBinder:
     """Binds expressions in a scope; where aggregates may not stand, `no_aggregates` says why.
 
-    The arguments of aggregates are bound in a scope of their own, where one is given.
+    The arguments of aggregates are bound in a scope of their own, where one is given. `now` is the instant
+    of an ad hoc query; elsewhere there is none.
     """
 
     script: Script
     scope: Scope
     no_aggregates: str | None = None
     arguments: Scope | None = None
+    now: Chronon | None = None
 
     def bind(self, node: exp.Expr) -> Expression:
         """The expression that a tree means; errors lie at the smallest tree that is wrong."""
@@ -171,15 +173,13 @@ class ExpressionBinder:
         raise self.script.error("IS takes NULL, TRUE or FALSE", node)
 
     def between(self, node: exp.Between) -> Expression:
-        if node.args.get("symmetric"):
-            raise self.script.error("BETWEEN SYMMETRIC is not available", node, next_step="write both orders")
         low_of, low = self.pair(node.this, node.args["low"])
         high_of, high = self.pair(node.this, node.args["high"])
         return And(Comparison(">=", low_of, low), Comparison("<=", high_of, high))
 
     def in_list(self, node: exp.In) -> Expression:
-        if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise self._refusal(node.args.get("query") or node)
+        if node.args.get("query") is not None:
+            raise self._refusal(node.args["query"])
         if not node.expressions:
             raise self.script.error("IN takes values in brackets, or a SELECT", node)
         operand = self.bind(node.this)
@@ -218,6 +218,8 @@ class ExpressionBinder:
 
     def escape(self, node: exp.Escape) -> Expression:
         inner = node.this
+        if type(inner) not in _PATTERNS:
+            raise self._refusal(inner)
         matched = self._called(_PATTERNS[type(inner)], [inner.this, inner.expression, node.expression])
         return Not(matched) if inner.args.get("negate") else matched
 
@@ -260,7 +262,8 @@ class ExpressionBinder:
         return Call("substring", tuple(self.bind(p) for p in parts if p is not None))
 
     def position(self, node: exp.StrPosition) -> Expression:
-        return Call("locate", (self.bind(node.args["substr"]), self.bind(node.this)))
+        parts = (node.args["substr"], node.this, node.args.get("position"))
+        return Call("locate", tuple(self.bind(p) for p in parts if p is not None))
 
     def complement(self, node: exp.BitwiseNot) -> Expression:
         operand = self.bind(node.this)
@@ -309,7 +312,7 @@ class ExpressionBinder:
                 node,
                 next_step=_INSTEAD.get(self.no_aggregates),
             )
-        inner = ExpressionBinder(self.script, self.arguments or self.scope, _ANOTHER)
+        inner = ExpressionBinder(self.script, self.arguments or self.scope, _ANOTHER, now=self.now)
         arguments = node.expressions
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from everview.algebra.types import SIMPLE_TYPES
 from everview.errors import nearest
+from everview.sql.ast import span
 
 Syntax = TypeVar("Syntax")
 
@@ -54,6 +55,9 @@ class PlacedParser(SparkParser):
 
     def _parse_unary(self) -> exp.Expr | None:
         return self._placed(super()._parse_unary)  # type: ignore[no-any-return]
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        return self._placed(super()._parse_placeholder)  # type: ignore[no-any-return]
 
     def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         return self._placed(super()._parse_select, *arguments, **named)  # type: ignore[no-any-return]
@@ -114,6 +118,11 @@ class PlacedParser(SparkParser):
         known = tuple(choices)
         meant = nearest(token.text, (*known, *also)) if token else None
         raise Unparsed(message, start, end, meant, known, next_step)
+
+    def _refused(self, message: str, node: exp.Expr, next_step: str | None = None) -> Unparsed:
+        """The refusal of what was parsed already."""
+        start, end = span(node) or (self._prev.start, self._prev.end + 1)
+        return Unparsed(message, start, end, next_step=next_step)
 
     # Words
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from everview.algebra.expressions import Call, Column, Expression, substitute
-from everview.algebra.schema import Field, Schema
+from everview.algebra.schema import Schema
 from everview.errors import AlgebraError, CatalogError, nearest
+
+
+class AmbiguousName(AlgebraError):
+    """A name that several columns have."""
 
 
 @dataclass(frozen=True)
@@ -19,52 +24,141 @@ class OuterColumn(Expression):
         self._typed(self.column.type)
 
 
+@dataclass(frozen=True)
+class Named:
+    """A column by the name that SQL knows it by; the plan may know it by another."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class SharedColumn:
+    """A column of USING or of a NATURAL join: the same name on both sides."""
+
+    left: Named
+    right: Named
+
+    def merged(self, side: str) -> Named:
+        """The one column for both sides: of a full join, whichever is there."""
+        match side:
+            case "RIGHT":
+                return self.right
+            case "FULL":
+                both = (self.left.expression, self.right.expression)
+                return Named(self.left.name, Call("coalesce", both))
+        return self.left
+
+
 @dataclass
 class Scope:
-    """The relations in FROM, in their order; `shared` holds the columns of USING, by their name."""
+    """The relations of FROM in their order, for names with a relation; for bare names, the columns of *.
 
-    relations: list[tuple[str | None, Schema]] = field(default_factory=list)
+    `aliases` come before all columns; `unseen` has relations that cannot be named here, and why.
+    """
+
+    relations: list[tuple[str | None, tuple[Named, ...]]] = field(default_factory=list)
+    columns: list[Named] = field(default_factory=list)
     outer: Scope | None = None
-    shared: dict[str, Expression] = field(default_factory=dict)
-    hidden: set[tuple[str | None, str]] = field(default_factory=set)
-    unseen: dict[str, str] = field(default_factory=dict)  # names that do not count here, and why
+    aliases: Mapping[str, Expression] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
 
-    def add(self, name: str | None, schema: Schema) -> None:
-        """One more relation; its name must be new."""
-        if name is not None and any((n or "").casefold() == name.casefold() for n, _ in self.relations):
-            raise AlgebraError(
-                f"two relations are called '{name}'",
-                next_step="give one of them another name with AS",
-            )
-        self.relations.append((name, schema))
+    def add(self, name: str | None, schema: Schema, names: Sequence[str] | None = None) -> None:
+        """One more relation; its name must be new. `names` are those of its columns in SQL."""
+        columns = tuple(
+            Named(shown, Column.to(f)) for shown, f in zip(names or schema.names, schema, strict=True)
+        )
+        self.include(Scope([(name, columns)], list(columns)))
 
-    @property
-    def schema(self) -> Schema:
-        return Schema(tuple(f for _, s in self.relations for f in s.fields))
+    def include(self, other: Scope, shared: Sequence[SharedColumn] = (), side: str = "") -> None:
+        """The relations of another scope, joined with these; what they share stands first, and once."""
+        for name, _ in other.relations:
+            if name is not None and self.knows(name):
+                raise AlgebraError(
+                    f"two relations are called '{name}'", next_step="give one of them another name with AS"
+                )
+        left, right = ({s.left for s in shared}, {s.right for s in shared})
+        self.relations += other.relations
+        self.columns = [
+            *(s.merged(side) for s in shared),
+            *(c for c in self.columns if c not in left),
+            *(c for c in other.columns if c not in right),
+        ]
+        self.unseen |= other.unseen
+
+    def knows(self, relation: str) -> bool:
+        """Whether a relation of this name stands in FROM."""
+        return any((name or "").casefold() == relation.casefold() for name, _ in self.relations)
+
+    def preferring(self, aliases: Mapping[str, Expression]) -> Scope:
+        """The same scope, in which names of the SELECT list come first."""
+        return replace(self, aliases=aliases)
 
     def column(self, name: str, relation: str | None) -> Expression:
         """What a name means here, or in the query around this one."""
-        if relation is None and name.casefold() in self.shared:
-            return self.shared[name.casefold()]
+        if relation is None and name.casefold() in self.aliases:
+            return self.aliases[name.casefold()]
         self._require_relation(relation)
+        found = self.named(name, relation)
+        if found is not None:
+            return found.expression
         try:
-            return Column.to(self.schema.find(name, relation))
-        except AlgebraError:
-            if self.outer is None or self._has(name, relation):
-                raise
-        try:
-            found = self.outer.column(name, relation)
+            if self.outer is None:
+                raise self._unknown(name, relation)
+            outside = self.outer.column(name, relation)
         except (AlgebraError, CatalogError):
-            return Column.to(
-                self.schema.find(name, relation)
-            )  # the error of the inner scope is the nearer one
-        if isinstance(found, (Column, OuterColumn)):
-            return OuterColumn(found)  # of a query further out it is wrapped once more
-        return substitute(found, {c: OuterColumn(c) for c in found.columns()})
+            raise self._unknown(name, relation) from None  # the error of the inner scope is the nearer one
+        if isinstance(outside, (Column, OuterColumn)):
+            return OuterColumn(outside)  # of a query further out it is wrapped once more
+        return substitute(outside, {c: OuterColumn(c) for c in outside.columns()})
 
-    def _has(self, name: str, relation: str | None) -> bool:
-        return any(
-            f.name.casefold() == name.casefold() and relation in (None, f.relation) for f in self.schema
+    def named(self, name: str, relation: str | None = None) -> Named | None:
+        """The column of this name; None if there is none, refused if there are several."""
+        found = [(o, c) for o, c in self._owned(relation) if c.name.casefold() == name.casefold()]
+        if len(found) > 1:
+            owners = [f"{owner}.{c.name}" for owner, c in found if owner is not None]
+            one_relation = relation is not None or len(set(owners)) < len(found)
+            raise AmbiguousName(
+                f"the column '{name if relation is None else f'{relation}.{name}'}' is ambiguous",
+                choices=() if one_relation else owners,
+                next_step="give one of them another name with AS"
+                if one_relation
+                else "write the relation before the column",
+            )
+        return found[0][1] if found else None
+
+    def require(self, name: str, relation: str | None = None) -> Named:
+        """The column of this name in FROM itself."""
+        found = self.named(name, relation)
+        if found is None:
+            raise self._unknown(name, relation)
+        return found
+
+    @property
+    def only_relation(self) -> str | None:
+        """The name of the relation, if there is only one."""
+        return self.relations[0][0] if len(self.relations) == 1 else None
+
+    def _owned(self, relation: str | None) -> list[tuple[str | None, Named]]:
+        """The columns of a relation, or all that a bare name may mean, each with its relation."""
+        if relation is not None:
+            same = [(n, cs) for n, cs in self.relations if (n or "").casefold() == relation.casefold()]
+            return [(n, c) for n, columns in same for c in columns]
+        owners = {c.expression: n for n, columns in self.relations for c in columns}
+        return [(owners.get(c.expression), c) for c in self.columns]
+
+    def _unknown(self, name: str, relation: str | None) -> AlgebraError:
+        """The error for a name that no column has."""
+        owned = self._owned(None)
+        plain = relation is None and len({c.name for _, c in owned}) == len(owned)
+        known = [c.name if plain or o is None else f"{o}.{c.name}" for o, c in owned]
+        wanted = name if relation is None else f"{relation}.{name}"
+        close = nearest(name, [c.name for _, c in owned])
+        alike = (k for k, (_, c) in zip(known, owned, strict=True) if c.name == close)
+        return AlgebraError(
+            f"there is no column '{wanted}'",
+            meant=nearest(wanted, known) or next(alike, None),
+            choices=known,
         )
 
     def _require_relation(self, relation: str | None) -> None:
@@ -72,10 +166,9 @@ class Scope:
         known: list[str] = []
         why: str | None = None
         while scope is not None:
-            names = [n for n, _ in scope.relations if n is not None]
-            if relation is None or relation.casefold() in (n.casefold() for n in names):
+            if relation is None or scope.knows(relation):
                 return
-            known += names
+            known += [n for n, _ in scope.relations if n is not None]
             why = why or scope.unseen.get(relation.casefold())
             scope = scope.outer
         raise CatalogError(
@@ -85,35 +178,7 @@ class Scope:
             next_step=why,
         )
 
-    def share(self, name: str, left: Field, right: Field, side: str) -> None:
-        """A column of USING: one column for both sides; of a full join, whichever is there."""
-        a, b = Column.to(left), Column.to(right)
-        self.shared[name.casefold()] = {"RIGHT": b, "FULL": Call("coalesce", (a, b))}.get(side, a)
-        self.hidden.add((right.relation, right.name.casefold()))
-        if side in ("RIGHT", "FULL"):
-            self.hidden.add((left.relation, left.name.casefold()))
-
-    def star(self, relation: str | None) -> list[tuple[str, Expression]]:
-        """The columns of * or of relation.*; those of USING stand first and once."""
+    def star(self, relation: str | None) -> list[Named]:
+        """The columns of * or of relation.*."""
         self._require_relation(relation)
-        columns: list[tuple[str, Expression]] = []
-        if relation is None:
-            for name, expression in self.shared.items():
-                columns.append((self._written(name), expression))
-        for owner, schema in self.relations:
-            if relation is not None and (owner or "").casefold() != relation.casefold():
-                continue
-            for f in schema:
-                if relation is None and (
-                    f.name.casefold() in self.shared
-                    and (
-                        (f.relation, f.name.casefold()) in self.hidden
-                        or self.shared[f.name.casefold()] == Column.to(f)
-                    )
-                ):
-                    continue
-                columns.append((f.name, Column.to(f)))
-        return columns
-
-    def _written(self, folded: str) -> str:
-        return next(f.name for f in self.schema if f.name.casefold() == folded)
+        return [column for _, column in self._owned(relation)]

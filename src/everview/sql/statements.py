@@ -9,7 +9,7 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Entry
-from everview.sql.query import Query
+from everview.sql.ad_hoc import Query
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,13 @@ class Show:
 
 
 @dataclass(frozen=True)
+class ShowCreate:
+    """The statement that makes an entry."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Describe:
     """What a name stands for."""
 
@@ -104,5 +111,16 @@ class SetClock:
 
 
 Statement = (
-    Create | Insert | InsertQuery | Update | Delete | Select | Explain | Show | Describe | Drop | SetClock
+    Create
+    | Insert
+    | InsertQuery
+    | Update
+    | Delete
+    | Select
+    | Explain
+    | Show
+    | ShowCreate
+    | Describe
+    | Drop
+    | SetClock
 )

@@ -23,10 +23,10 @@ from everview.algebra.expressions import (
 from everview.algebra.types import INT
 from everview.errors import EverviewError, counted
 from everview.sql.aggregation import aggregates_in
-from everview.sql.clauses import refuse_clauses, refuse_star_changes
 from everview.sql.context import Context
-from everview.sql.relations import bind_from, refuse_non_retroactive
+from everview.sql.joins import bind_from, has_relation_parts, refuse_non_retroactive
 from everview.sql.scope import OuterColumn, Scope
+from everview.sql.selecting import bind_items
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,25 @@ def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
         return None if inner is None else SubqueryCondition(inner.query, inner.operands, not inner.negated)
     if isinstance(condition, exp.Exists):
         return SubqueryCondition(_unwrapped(condition.this), (), False)
-    if isinstance(condition, exp.In) and condition.args.get("query") is not None:
-        operand = condition.this
-        operands = tuple(operand.expressions) if isinstance(operand, exp.Tuple) else (operand,)
-        return SubqueryCondition(_unwrapped(condition.args["query"]), operands, False)
-    return None
+    query = _query_of(condition) if isinstance(condition, exp.In) else None
+    if query is None:
+        return None
+    operand = condition.this
+    operands = tuple(operand.expressions) if isinstance(operand, exp.Tuple) else (operand,)
+    return SubqueryCondition(_unwrapped(query), operands, False)
+
+
+def _query_of(condition: exp.In) -> exp.Expr | None:
+    """The query of IN (SELECT …) and of IN (VALUES …); None of IN (1, 2)."""
+    first = next(iter(condition.expressions), None)
+    return first if isinstance(first, exp.Values) else condition.args.get("query")
 
 
 def _unwrapped(query: exp.Expr) -> exp.Expr:
-    while isinstance(query, (exp.Subquery, exp.Paren)) and not query.alias:
+    """A query without the brackets around it, if nothing stands behind them."""
+    while isinstance(query, (exp.Subquery, exp.Paren)) and not has_relation_parts(query):
+        if query.args.get("with_"):
+            return query
         query = query.this
     return query
 
@@ -108,7 +118,7 @@ def _right_side(
     plain = _plain_select(condition.query, inner)
     if plain is None:
         try:
-            query = context.bind_query(condition.query, context.inside(None))
+            query = context.bind_query(condition.query, context.inside(None)).plan
         except EverviewError:
             if (outward := _outward(condition.query, scope)) is not None:
                 raise context.script.error(
@@ -158,10 +168,9 @@ def _plain_select(
     None for any other query, which then cannot be correlated.
     """
     if not isinstance(query, exp.Select) or any(
-        query.args.get(part) for part in ("group", "having", "distinct", "limit", "offset", "order", "with_")
+        query.args.get(part) for part in ("group", "having", "distinct", "with_")
     ):
         return None
-    refuse_clauses(query, context)
     conditions = split_conditions(query.args["where"].this if query.args.get("where") else None)
     plan, scope, rest = bind_from(query, context, conditions)
     binder = context.binder(scope, "WHERE")
@@ -186,16 +195,7 @@ def _plain_select(
 
 def _outputs(query: exp.Select, scope: Scope, context: Context) -> list[Expression] | None:
     """The SELECT list; None where it aggregates."""
-    outputs: list[Expression] = []
-    for item in query.expressions:
-        star = item.this if isinstance(item, exp.Column) else item
-        if isinstance(star, exp.Star):
-            refuse_star_changes(star, item, context)
-            outputs += [
-                e for _, e in scope.star(item.table or None if isinstance(item, exp.Column) else None)
-            ]
-            continue
-        outputs.append(context.binder(scope).bind(item.unalias()))
+    outputs = [item.expression for item in bind_items(query, scope, context)]
     if aggregates_in(outputs):
         return None
     if any(isinstance(p, OuterColumn) for o in outputs for p in o.walk()):

@@ -31,6 +31,9 @@ def unparse(plan: N.Node) -> str:
     'SELECT DISTINCT s.v AS v FROM s'
     """
     match plan:
+        case N.Values() if len(plan.columns):
+            names = _column_names(plan)
+            return _values(plan) + (f" AS v{names}" if names else "")
         case N.IStream() | N.DStream():
             return f"{type(plan).__name__.upper()}({unparse(plan.input)})"
         case N.RStream():
@@ -136,24 +139,54 @@ def _relation(plan: N.Node) -> str:
     """One relation of FROM: its name or a subquery, its windows, its synchronization, its alias."""
     match plan:
         case N.Alias():
-            return f"{_relation(plan.input)} AS {name_sql(plan.name)}"
+            alias = f"{name_sql(plan.name)}{_column_names(_below(plan))}"
+            return f"{_before(plan.input, N.Window, N.Synchronize, N.SynchronizeOn)} AS {alias}"
         case N.Stream() | N.Table() | N.View():
             return name_sql(plan.name)
         case N.Window():
-            return f"{_relation(plan.input)} [{_window(plan)}]"
+            return f"{_before(plan.input, N.Window)} [{_window(plan)}]"
         case N.Synchronize():
-            return f"{_relation(plan.input)} {_sync_every(plan.grid)}"
+            return f"{_before(plan.input, N.Window)} {_sync_every(plan.grid)}"
         case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
-            return f"{_relation(plan.input)} SYNC ON {name_sql(points.name)}"
+            return f"{_before(plan.input, N.Window)} SYNC ON {name_sql(points.name)}"
+        case N.Values():
+            return f"({_values(plan)})"
         case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference():
             return f"({unparse(plan)})"
         case N.Intersection() | N.StrictDifference(left=N.Distinct()):
             return f"({unparse(plan)})"
         case N.Join() | N.SemiJoin() | N.AntiJoin() | N.OuterJoin() | N.TableJoin():
-            return f"({unparse(plan)})"
+            return f"({_from(plan)})"
         case N.IStream() | N.DStream() | N.RStream():
             return f"({unparse(plan)})"
     raise PlanError(f"SQL has no words for {type(plan).__name__}")
+
+
+_BEHIND = (N.Window, N.Synchronize, N.SynchronizeOn, N.Alias)
+
+
+def _before(plan: N.Node, *kinds: type[N.Node]) -> str:
+    """A relation before a window, SYNC or an alias; in brackets, if it ends with what may not stand there."""
+    text = _relation(plan)
+    return f"({text})" if isinstance(plan, _BEHIND) and not isinstance(plan, kinds) else text
+
+
+def _below(plan: N.Node) -> N.Node:
+    """What the windows, the synchronization and the alias of a relation stand behind."""
+    return _below(plan.inputs[0]) if isinstance(plan, _BEHIND) else plan
+
+
+def _values(plan: N.Values) -> str:
+    rows = (", ".join(map(literal_sql, row, plan.columns.types)) for row in plan.rows)
+    return "VALUES " + ", ".join(f"({row})" for row in rows)
+
+
+def _column_names(plan: N.Node) -> str:
+    """The names of the columns of VALUES, where these are not those that it has by itself."""
+    own = tuple(f"col{i}" for i in range(1, len(plan.schema) + 1))
+    if not isinstance(plan, N.Values) or plan.columns.names == own:
+        return ""
+    return f" ({', '.join(map(name_sql, plan.columns.names))})"
 
 
 def _window(plan: N.Window) -> str:

@@ -1,0 +1,90 @@
+"""Ad hoc queries: a plan, the order and the part of its answer that is asked for, and the instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.time import Chronon
+from everview.sql import ast
+from everview.sql.context import Context
+from everview.sql.ctes import bind_with
+from everview.sql.joins import has_relation_parts
+from everview.sql.literals import constant_int, instant
+from everview.sql.ordering import SortKey, bind_order_of_answer
+from everview.sql.query import bind_query, bind_select
+
+
+@dataclass(frozen=True)
+class Part:
+    """ORDER BY, LIMIT and OFFSET of a query or of the brackets around it."""
+
+    order: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Query:
+    """An ad hoc query. Its answer has the first columns of the plan under these names.
+
+    Further columns of the plan are there to order by. The parts apply from the first to the last.
+    """
+
+    plan: N.Node
+    names: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+    as_of: Chronon | None = None
+
+
+def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
+    """A query with the clauses that only an ad hoc query may have."""
+    as_of = None
+    if isinstance(node, ast.AsOf):
+        as_of = instant(node.args["at"], context.script)
+        node = node.this
+    around: list[exp.Expr] = []  # brackets with clauses of their own, from the outside in
+    while isinstance(node, (exp.Subquery, exp.Paren)) and not has_relation_parts(node):
+        around += [node] if _has_clauses(node) else []
+        context = bind_with(node, context)
+        node = node.this
+    # Brackets do not change what ORDER BY may speak of, unless a part is taken inside of them.
+    first = node if _has_clauses(node) or not around else around.pop()
+    order = first.args.get("order")
+    if isinstance(node, exp.Select):
+        query, keys = bind_select(node, context, order)
+    else:
+        query = bind_query(node, context)
+        keys = bind_order_of_answer(order, query, context)
+    parts = [_part(first, keys, context)]
+    for brackets in reversed(around):
+        keys = bind_order_of_answer(brackets.args.get("order"), query, context)
+        parts.append(_part(brackets, keys, context))
+    return Query(query.plan, query.names, tuple(p for p in parts if p != Part()), as_of)
+
+
+def _has_clauses(node: exp.Expr) -> bool:
+    return any(node.args.get(name) is not None for name in ("order", "limit", "offset"))
+
+
+def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> Part:
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    return Part(
+        keys,
+        None if limit is None else _count(limit, "LIMIT", context),
+        0 if offset is None else _count(offset, "OFFSET", context),
+    )
+
+
+def _count(clause: exp.Expr, what: str, context: Context) -> int:
+    """The number of LIMIT and of OFFSET."""
+    if not isinstance(clause, (exp.Limit, exp.Offset)):
+        raise context.script.error(
+            "this way to limit the answer is not available", clause, next_step="write LIMIT 10 OFFSET 20"
+        )
+    number = constant_int(clause.expression, context.script, what)
+    if number < 0:
+        raise context.script.error(f"{what} cannot be negative", clause)
+    return number

@@ -1,0 +1,24 @@
+"""WITH: queries by name, for those behind them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from everview.sql.context import Context
+from everview.sql.renaming import rename_columns
+
+
+def bind_with(node: exp.Expr, context: Context) -> Context:
+    """The context in which a query with this WITH is bound; each name hides an equal one from outside."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return context
+    if clause.args.get("recursive"):
+        raise context.script.error("WITH RECURSIVE is not available", clause)
+    for cte in clause.expressions:
+        query = context.bind_query(cte.this, context.inside(None))
+        alias = cte.args["alias"]
+        context = context.with_cte(
+            cte.alias, rename_columns(query, [c.name for c in alias.columns], alias, context)
+        )
+    return context

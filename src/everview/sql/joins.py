@@ -1,0 +1,346 @@
+"""FROM: the joins between relations, in a row or in brackets, and the names that they leave in scope."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import TRUE, Column, Comparison, Expression, conjunction
+from everview.algebra.schema import Schema
+from everview.algebra.text import column_sql
+from everview.sql.context import BoundQuery, Context
+from everview.sql.relations import Relation, bind_relation, named_relation, windowed
+from everview.sql.renaming import is_whole, select_columns
+from everview.sql.scope import Scope, SharedColumn
+from everview.sql.windows import NowBound, now_bounds
+
+
+@dataclass
+class Joined:
+    """Relations and joins in the order in which they are joined."""
+
+    first: Relation | Joined
+    rest: list[tuple[exp.Join, Relation | Joined]]
+
+
+Tree = Relation | Joined
+
+
+def bind_from(
+    select: exp.Select, context: Context, conditions: list[exp.Expr]
+) -> tuple[N.Node, Scope, list[exp.Expr]]:
+    """The plan of a FROM clause, its scope, and the conditions of WHERE that are left.
+
+    Conditions on NOW are taken out of them: they are windows of the relations (paper 5, 4.4).
+    """
+    first = select.args.get("from_")
+    if first is None:
+        return N.Values(Schema(()), ((),)), Scope(outer=context.outer), conditions
+    tree = _with_joins(_tree(first.this, context), select, context)
+    _separate(tree)
+    _mark_padded(tree)
+    rest = _take_now_bounds(conditions, list(_relations(tree)), context)
+    plan, scope = _finished(tree, context)
+    scope.outer = context.outer
+    return plan, scope, rest
+
+
+def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
+    """The plan and the scope of one item of FROM, as SELECT * FROM item has them."""
+    tree = _tree(item, context)
+    _separate(tree)
+    return _finished(tree, context)
+
+
+def is_relation(node: exp.Expr) -> bool:
+    """Whether what stands in brackets is a relation or a join, and not a query."""
+    if isinstance(node, exp.Subquery):
+        return has_relation_parts(node) or is_relation(node.this)
+    return isinstance(node, (exp.Table, exp.Lateral))
+
+
+def has_relation_parts(node: exp.Expr) -> bool:
+    """Whether brackets have behind them what only a relation can have: an alias, a window, SYNC, a join."""
+    return bool(
+        node.args.get("alias") or node.args.get("joins") or node.meta.get("windows") or node.meta.get("sync")
+    )
+
+
+def _tree(item: exp.Expr, context: Context) -> Tree:
+    if isinstance(item, exp.Subquery) and is_relation(item.this):
+        base = _bracketed(item, _tree(item.this, context), context)
+    else:
+        base = bind_relation(item, context)
+    return _with_joins(base, item, context)
+
+
+def _with_joins(base: Tree, node: exp.Expr, context: Context) -> Tree:
+    joins = node.args.get("joins") or ()
+    return Joined(base, [(join, _tree(join.this, context)) for join in joins]) if joins else base
+
+
+def _bracketed(item: exp.Subquery, inner: Tree, context: Context) -> Tree:
+    """What stands in brackets: as it is, unless a window, SYNC or an alias stands behind them."""
+    if not (item.args.get("alias") or item.meta.get("windows") or item.meta.get("sync")):
+        return inner
+    _separate(inner)
+    plan, scope = _finished(inner, context)
+    if item.alias:
+        one = len(scope.relations) == 1 and is_whole(plan, scope.columns)
+        names = tuple(c.name for c in scope.columns)
+        query = BoundQuery(plan, names) if one else select_columns(plan, scope.columns)
+        return named_relation(item, query, item.alias, context)
+    below = windowed(BoundQuery.of(plan), item, context)
+    return Relation(item, below.plan, None, below.names, inside=scope)
+
+
+def _relations(tree: Tree) -> Iterator[Relation]:
+    if isinstance(tree, Relation):
+        yield tree
+        return
+    yield from _relations(tree.first)
+    for _, right in tree.rest:
+        yield from _relations(right)
+
+
+def _separate(tree: Tree) -> None:
+    """Gives a subquery without a name one that the plan needs, where others have columns of its names."""
+    relations = list(_relations(tree))
+    names = Counter(f.name.casefold() for r in relations for f in r.node.schema)
+    known = {(r.name or "").casefold() for r in relations}
+    free = (name for n in count(1) if (name := f"_r{n}") not in known)
+    for relation in relations:
+        unnamed = relation.name is None and relation.inside is None
+        if unnamed and any(names[f.name.casefold()] > 1 for f in relation.node.schema):
+            relation.plan_name = next(free)
+
+
+def _mark_padded(tree: Tree) -> None:
+    """Notes which relations an outer join may pad with NULLs, and which a semi or anti join hides."""
+    if isinstance(tree, Relation):
+        return
+    before = list(_relations(tree.first))
+    _mark_padded(tree.first)
+    for join, right in tree.rest:
+        _mark_padded(right)
+        side, only_left = join.side.upper(), join.kind.upper() in ("SEMI", "ANTI")
+        for relation in _relations(right):
+            relation.hidden |= only_left
+            relation.padded |= side in ("LEFT", "FULL") and not only_left
+        for relation in before if side in ("RIGHT", "FULL") else ():
+            relation.padded = True
+        before += _relations(right)
+
+
+def _take_now_bounds(
+    conditions: list[exp.Expr], relations: list[Relation], context: Context
+) -> list[exp.Expr]:
+    rest = []
+    for condition in conditions:
+        bounds = now_bounds(condition, context.script)
+        if bounds is None:
+            rest.append(condition)
+        for bound in bounds or ():
+            _owner(bound, relations, context).bounds.append(bound)
+    return rest
+
+
+def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Relation:
+    """The relation whose time line a bound speaks of."""
+    scope = Scope()
+    with context.script.blame(bound.column):
+        for relation in relations:
+            if not relation.hidden:
+                scope.include(relation.scope(relation.node))
+        column = scope.column(bound.column.name, bound.column.table or None)
+    lines = []
+    for relation in relations:
+        line = relation.node.schema.timeline
+        owner = relation.name if line is None or relation.inside is None else line.relation
+        if line is not None and column == Column(line.name, line.type, owner):
+            return relation
+        lines += [] if line is None else [column_sql(line.name, owner)]
+    raise context.script.error(
+        f"'{bound.column.name}' is not the time line of its relation, and NOW bounds only that",
+        bound.column,
+        next_step=f"bound {' or '.join(lines)}" if lines else None,
+    )
+
+
+def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
+    """The plan and the scope of relations and joins; `joined`: they are the right side of a join."""
+    if isinstance(tree, Relation):
+        if (version := _version(tree)) is not None and not joined:
+            raise context.script.error(
+                "FOR SYSTEM_TIME AS OF stands behind a table that is joined",
+                version,
+                next_step="write FROM stream JOIN table FOR SYSTEM_TIME AS OF stream.ts",
+            )
+        node = tree.finished(context)
+        return node, tree.scope(node)
+    plan, scope = _finished(tree.first, context)
+    for join, right in tree.rest:
+        with context.script.blame(join):
+            plan, scope = _join(plan, scope, right, join, context)
+    return plan, scope
+
+
+def _version(tree: Tree) -> exp.Expr | None:
+    return tree.syntax.args.get("version") if isinstance(tree, Relation) else None
+
+
+def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Context) -> tuple[N.Node, Scope]:
+    """One join, by the kind it is written as, and the scope of both sides."""
+    side, kind = join.side.upper(), join.kind.upper()
+    right, other = _finished(tree, context, joined=True)
+    shared = _shared(join, before, other, context)
+    both = Scope(list(before.relations), list(before.columns), unseen=dict(before.unseen))
+    with context.script.blame(join.this):
+        both.include(other, shared, side)
+    both.outer = context.outer
+    condition = _condition(join, shared, both, context)
+    version = _version(tree)
+    if kind in ("SEMI", "ANTI"):
+        if side == "RIGHT" or version is not None:
+            what = "a RIGHT" if side == "RIGHT" else "FOR SYSTEM_TIME AS OF in a"
+            raise context.script.error(
+                f"{what} {kind} join is not available",
+                join if version is None else version,
+                next_step="swap the two sides" if version is None else "use JOIN or LEFT JOIN",
+            )
+        refuse_non_retroactive(left, right, join.this, context)
+        gone = "a SEMI or ANTI join has the columns of its left side only"
+        before.unseen |= {name.casefold(): gone for name, _ in other.relations if name is not None}
+        made = N.SemiJoin if kind == "SEMI" else N.AntiJoin
+        return made(left, right, condition), before
+    if version is not None and isinstance(tree, Relation):
+        return _join_as_of(left, right, tree.syntax, condition, side, version, before, context), both
+    if side in ("LEFT", "RIGHT", "FULL"):
+        if isinstance(N.base_of(right), N.Table) and side == "LEFT" and not _retroactive(right):
+            return _table_join(left, right, condition, join, context, outer=True), both
+        refuse_non_retroactive(left, right, join.this, context)
+        return N.OuterJoin(left, right, condition, side), both
+    return _inner(left, right, condition, join, context), both
+
+
+def _inner(left: N.Node, right: N.Node, condition: Expression, join: exp.Join, context: Context) -> N.Node:
+    """An inner join; with a table it is paper 2's ⋈R or ⋈NRR, the table on the right."""
+    left_table, right_table = (isinstance(N.base_of(side), N.Table) for side in (left, right))
+    if right_table and not left_table:
+        return _table_join(left, right, condition, join, context)
+    if left_table and not right_table:
+        return _table_join(right, left, condition, join, context)
+    refuse_non_retroactive(left, right, join.this, context)
+    return N.Join(left, right, condition)
+
+
+def _table_join(
+    left: N.Node,
+    table: N.Node,
+    condition: Expression,
+    join: exp.Join,
+    context: Context,
+    outer: bool = False,
+) -> N.Node:
+    retroactive = _retroactive(table)
+    if not retroactive and left.schema.timeline is None:
+        raise context.script.error(
+            "a NON RETROACTIVE table is joined as of the time line of each row, and these rows carry none",
+            join.this,
+            next_step="select the time line column of the stream below too",
+        )
+    return N.TableJoin(left, table, condition, retroactive, outer)
+
+
+def _retroactive(node: N.Node) -> bool:
+    table = N.base_of(node)
+    return not isinstance(table, N.Table) or table.retroactive
+
+
+def refuse_non_retroactive(left: N.Node, right: N.Node, syntax: exp.Expr, context: Context) -> None:
+    """Refuses a NON RETROACTIVE table where its updates would change the answers to earlier rows."""
+    for side, other in ((left, right), (right, left)):
+        if _loose_table(side) and any(isinstance(n, N.Stream) for n in (*side.walk(), *other.walk())):
+            raise context.script.error(
+                "a NON RETROACTIVE table can only be joined with a stream, as it stands: "
+                "by JOIN, or by LEFT JOIN with the stream on the left",
+                syntax,
+                next_step="join it so, or declare it without NON RETROACTIVE",
+            )
+
+
+def _loose_table(node: N.Node) -> bool:
+    """Whether a NON RETROACTIVE table lies in a plan otherwise than as the right side of its own join."""
+    match node:
+        case N.Table():
+            return not node.retroactive
+        case N.TableJoin() if not node.retroactive:
+            return _loose_table(node.left)
+        case N.View():
+            return False  # a view has made it a relation like any other
+    return any(_loose_table(i) for i in node.inputs)
+
+
+def _join_as_of(
+    left: N.Node, right: N.Node, syntax: exp.Expr, condition: Expression, side: str, version: exp.Expr,
+    before: Scope, context: Context,
+) -> N.Node:  # fmt: skip
+    """JOIN table FOR SYSTEM_TIME AS OF s.ts: the non-retroactive join."""
+    if side not in ("", "INNER", "LEFT"):
+        raise context.script.error(
+            f"a {side} join has no FOR SYSTEM_TIME AS OF", version, next_step="use JOIN or LEFT JOIN"
+        )
+    if not isinstance(N.base_of(right), N.Table):
+        raise context.script.error(
+            f"FOR SYSTEM_TIME AS OF needs a table, and '{syntax.name}' is none", syntax.this
+        )
+    if version.args.get("kind") != "AS OF":
+        raise context.script.error("FOR SYSTEM_TIME takes AS OF and a time line", version)
+    moment = context.binder(before, "AS OF").bind(version.expression)
+    line = left.schema.timeline
+    if line is None or moment != Column.to(line):
+        raise context.script.error(
+            "a table is joined AS OF the time line of the rows before it",
+            version.expression,
+            next_step=None if line is None else f"write FOR SYSTEM_TIME AS OF {line.qualified}",
+        )
+    return N.TableJoin(left, right, condition, retroactive=False, outer=side == "LEFT")
+
+
+def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
+    """The columns of USING in its order; those of a NATURAL join in that of the left side, as in Spark."""
+    method = join.method.upper()
+    if method not in ("", "NATURAL"):
+        raise context.script.error(
+            f"{'an' if method[0] in 'AEIOU' else 'a'} {method} join is not available", join
+        )
+    if method and (join.args.get("on") is not None or join.args.get("using")):
+        raise context.script.error(
+            "a NATURAL join has no condition of its own",
+            join,
+            next_step="leave NATURAL out, or the condition",
+        )
+    names = [(i.name, i) for i in join.args.get("using") or ()]
+    if method == "NATURAL":
+        there = {c.name.casefold() for c in right.columns}
+        names = [(c.name, join) for c in left.columns if c.name.casefold() in there]
+    shared = []
+    for name, syntax in names:
+        with context.script.blame(syntax):
+            right_column = right.require(name, right.only_relation)
+            shared.append(SharedColumn(left.require(name), right_column))
+    return shared
+
+
+def _condition(join: exp.Join, shared: list[SharedColumn], scope: Scope, context: Context) -> Expression:
+    """The condition of ON, USING or NATURAL."""
+    on = join.args.get("on")
+    if on is not None:
+        return context.binder(scope, "the condition of a join").condition(on, "ON")
+    equalities = [Comparison("=", s.left.expression, s.right.expression) for s in shared]
+    return conjunction([*equalities]) if equalities else TRUE

@@ -1,0 +1,118 @@
+"""ORDER BY of an ad hoc query: by columns of the answer, or by what the query could have selected too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from everview.algebra.expressions import Column, Expression
+from everview.algebra.schema import Field, Schema
+from everview.errors import EverviewError
+from everview.sql.aggregation import Item
+from everview.sql.context import BoundQuery, Context
+from everview.sql.literals import constant_int
+from everview.sql.renaming import unique_names
+from everview.sql.scope import AmbiguousName, Scope
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """What an answer is ordered by, over the columns of its plan."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """The keys of an ORDER BY, and the items that the SELECT list lacks for them."""
+
+    keys: tuple[SortKey, ...]
+    items: tuple[Item, ...] = ()
+
+
+def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context: Context) -> Sorting:
+    """ORDER BY of a SELECT: a name means a column of the answer first, then one of FROM, as in Spark."""
+    names = [i.name for i in items]
+    columns = zip(unique_names(names), items, strict=True)
+    schema = Schema(tuple(Field(name, item.expression.type) for name, item in columns))
+    ordered = order.expressions if order is not None else ()
+    wanted: list[Expression | Item] = []
+    for syntax in ordered:
+        if (place := _position(syntax.this, schema, context)) is not None:
+            wanted.append(place)
+            continue
+        try:
+            wanted.append(_of_answer(syntax.this, schema, names, context))
+        except AmbiguousName:
+            raise
+        except EverviewError:
+            wanted.append(_of_query(syntax.this, items, scope, context))
+    every = list(items)
+    for key in wanted:
+        if isinstance(key, Item) and _selected(key, every) is None:
+            every.append(key)
+    own = unique_names([i.name for i in every])
+    keys = []
+    for key, syntax in zip(wanted, ordered, strict=True):
+        if isinstance(key, Item):
+            found = _selected(key, every)
+            assert found is not None
+            key = Column(own[found], key.expression.type)
+        keys.append(_key(key, syntax))
+    return Sorting(tuple(keys), tuple(every[len(items) :]))
+
+
+def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Context) -> tuple[SortKey, ...]:
+    """ORDER BY of a set operation or of a query in brackets: its columns are all that there is."""
+    schema = Schema(query.plan.schema.fields[: len(query.names)])
+    keys = []
+    for syntax in order.expressions if order is not None else ():
+        if (place := _position(syntax.this, schema, context)) is not None:
+            keys.append(_key(place, syntax))
+            continue
+        try:
+            keys.append(_key(_of_answer(syntax.this, schema, query.names, context), syntax))
+        except AmbiguousName:
+            raise
+        except EverviewError as error:
+            if error.next_step is None:
+                error.next_step = "ORDER BY takes columns of the answer here: select it too"
+            raise
+    return tuple(keys)
+
+
+def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
+    return SortKey(expression, bool(syntax.args.get("desc")), bool(syntax.args.get("nulls_first")))
+
+
+def _selected(wanted: Item, items: Sequence[Item]) -> int | None:
+    """The place at which an expression is selected already."""
+    return next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
+
+
+def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression | None:
+    """The column at a position in the SELECT list, if that is what is written."""
+    if not isinstance(target, exp.Literal) or target.is_string:
+        return None
+    position = constant_int(target, context.script, "ORDER BY")
+    if not 1 <= position <= len(schema):
+        raise context.script.error(f"there is no column {position} in the SELECT list", target)
+    return Column.to(schema.fields[position - 1])
+
+
+def _of_answer(target: exp.Expr, schema: Schema, names: Sequence[str], context: Context) -> Expression:
+    """An expression over the columns of the SELECT list."""
+    scope = Scope()
+    scope.add(None, schema, names)
+    return context.binder(scope, "ORDER BY").bind(target)
+
+
+def _of_query(target: exp.Expr, items: list[Item], scope: Scope, context: Context) -> Item:
+    """An expression over FROM, in which names of the SELECT list come first; it may aggregate."""
+    aliases = {i.name.casefold(): i.expression for i in items}
+    binder = replace(context.binder(scope.preferring(aliases)), arguments=scope)
+    return Item(None, binder.bind(target), target)

@@ -1,0 +1,189 @@
+"""The grammar of queries: what stands in FROM, brackets, VALUES, WITH, and the stream functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from everview.sql import ast
+from everview.sql.brackets import WindowParser
+
+STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
+
+
+class QueryParser(WindowParser):
+    """Spark's queries, with windows and synchronization behind relations."""
+
+    def _is_query_start(self) -> bool:
+        if not self._curr:
+            return False
+        starts = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.VALUES, TokenType.FROM)
+        return self._curr.token_type in starts or self._at_stream_function()
+
+    def _parse_full_query(self) -> exp.Expr:
+        """A query: SELECT … with set operations, or a stream function around one."""
+        if self._at_stream_function():
+            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
+        if self._match(TokenType.L_PAREN):
+            query: exp.Expr | None = exp.Subquery(this=self._parse_full_query())
+            self._match_r_paren()
+        else:
+            query = self._parse_select() if self._is_query_start() else None
+        if query is None:
+            self._fail("expected a SELECT")
+            raise AssertionError
+        return self._parse_query_modifiers(self._parse_set_operations(query)) or query
+
+    def _at_stream_function(self) -> bool:
+        return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
+
+    def _parse_stream_function(self) -> exp.Expr:
+        kind = self._word()
+        self._advance(2)
+        query = self._parse_full_query()
+        self._match_r_paren()
+        return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
+
+    def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
+        if not self._match_text_seq("AS", "OF"):
+            return query
+        node = ast.AsOf(this=query, at=self._instant())
+        if self._curr and self._curr.token_type != TokenType.R_PAREN:
+            self._fail("nothing can follow AS OF and its instant", next_step="put AS OF at the end")
+        return node
+
+    def _parse_table(
+        self,
+        schema: bool = False,
+        joins: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+        parse_bracket: bool = False,
+        is_db_reference: bool = False,
+        parse_partition: bool = False,
+        consume_pipe: bool = False,
+    ) -> exp.Expr | None:
+        """A relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
+        found: exp.Expr | None = None
+        if not schema and self._at_relation_name():
+            found = self._relation()
+        elif not schema:
+            found = self._streamed_relation()
+        if found is not None:
+            for join in self._parse_joins() if joins else ():
+                found.append("joins", join)
+            return found
+        parsed = super()._parse_table(
+            schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
+        )
+        if isinstance(parsed, exp.Subquery) and (sync := self._sync()):
+            parsed.meta["sync"] = sync
+        return parsed
+
+    def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
+        """WITH name AS (query), …. sqlglot adds the names of a WITH in brackets to those of the one around
+        it; they are told apart here, where one clause is known from another."""
+        clause = super()._parse_with(skip_with_token)
+        seen: set[str] = set()
+        for cte in clause.expressions if clause is not None else ():
+            if cte.alias.casefold() in seen:
+                raise self._refused(f"WITH names '{cte.alias}' twice", cte.args["alias"])
+            seen.add(cte.alias.casefold())
+        return clause
+
+    def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
+        """VALUES (…), (…) [AS name (columns)]; brackets around it are those of any query."""
+        return self._placed(self._values) if self._word() == "VALUES" else None
+
+    def _values(self) -> exp.Values:
+        self._advance()
+        rows = self._parse_csv(lambda: self._placed(self._parse_value))
+        if not rows:
+            self._fail("expected a row of values", next_step="write VALUES (1, 'a'), (2, 'b')")
+        return exp.Values(expressions=rows, alias=self._parse_table_alias())
+
+    def _parse_join(
+        self,
+        skip_join_token: bool = False,
+        parse_bracket: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+    ) -> exp.Join | None:
+        return super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
+
+    def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
+        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
+        JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
+        return iter(()) if alias_tokens is not None else super()._parse_joins()
+
+    def _streamed_relation(self) -> exp.Expr | None:
+        """ISTREAM(query) in FROM, in brackets of its own or not."""
+        index, wrapped = self._index, self._match(TokenType.L_PAREN)
+        if not self._at_stream_function():
+            self._retreat(index)
+            return None
+        subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
+        if wrapped:
+            self._match_r_paren()
+        self._window_brackets(subquery)
+        if alias := self._parse_table_alias():
+            subquery.set("alias", alias)
+        if sync := self._sync():
+            subquery.meta["sync"] = sync
+        return subquery
+
+    def _at_relation_name(self) -> bool:
+        if not self._curr or self._next.token_type in (TokenType.L_PAREN, TokenType.DOT):
+            return False
+        return self._curr.token_type in (TokenType.IDENTIFIER, TokenType.VAR) or (
+            self._curr.token_type in self.TABLE_ALIAS_TOKENS and self._curr.token_type not in _NOT_NAMES
+        )
+
+    def _relation(self) -> exp.Table:
+        table = exp.Table(this=self._name("a stream, a table or a view"))
+        self._window_brackets(table)
+        version = self._parse_version()
+        sync = self._sync()
+        if alias := self._parse_table_alias():
+            table.set("alias", alias)
+        table.set("version", version or self._parse_version())
+        if sync := sync or self._sync():
+            table.meta["sync"] = sync
+        return table
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
+            return None
+        return super()._parse_table_alias(alias_tokens)
+
+    def _sync(self) -> exp.Expr | None:
+        return self._placed(self._parse_sync)  # type: ignore[no-any-return]
+
+    def _parse_sync(self) -> exp.Expr | None:
+        if not self._match_text_seq("SYNC"):
+            return None
+        if self._match_text_seq("EVERY"):
+            every = self._duration()
+            origin = self._instant() if self._match_text_seq("ORIGIN") else None
+            return ast.Sync(every=every, origin=origin)
+        if not self._match_text_seq("ON"):
+            self._fail("expected SYNC EVERY interval or SYNC ON name")
+        return ast.Sync(on=self._name("a synchronization stream"))
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        """(query) [window] [SYNC …] AS alias."""
+        opens = self._curr and self._curr.token_type == TokenType.L_BRACKET
+        if this is None or not (opens or self._word() == "SYNC"):
+            return super()._parse_subquery(this, parse_alias)
+        subquery = exp.Subquery(this=this)
+        self._window_brackets(subquery)
+        if sync := self._sync():
+            subquery.meta["sync"] = sync
+        if parse_alias and (alias := self._parse_table_alias()):
+            subquery.set("alias", alias)
+        return subquery
+
+
+_NOT_NAMES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
+# Two words that follow a relation and are no alias.
+_AFTER_RELATION = (("SYNC", "EVERY"), ("SYNC", "ON"), ("AS", "OF"), ("AT", "TIMESTAMP"))
