@@ -10,9 +10,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from everview.algebra.expressions import Call, Expression, Literal
+from everview.algebra import types as T
+from everview.algebra.expressions import Arithmetic, Call, Case, Comparison, Expression, IsNull, Literal, Not
+from everview.algebra.patterns import is_surely_valid, regex_problem
 from everview.spark.guards import catalyst_sql
-from tests.algebra.hostile import SCHEMA, answers, calls, casts, operations, records, with_constants
+from tests.algebra.hostile import SCHEMA, answers, calls, casts, column, operations, records, with_constants
 from tests.algebra.random_expressions import same
 from tests.spark.test_expressions import INEXACT, readable, spark_frame
 
@@ -85,3 +87,91 @@ def test_constants(spark: SparkSession) -> None:
     chance = random.Random(9)
     made = list(with_constants(chance, [*calls(), *operations()], 1))
     assert not disagreements(spark_frame(spark, SCHEMA, few), few, chance.sample(made, 1000))
+
+
+TEXT, PATTERN, NUMBER = (column(t, i) for i, t in enumerate((T.STRING, T.STRING, T.INT)))
+MATCHES = Call("rlike", (TEXT, PATTERN))
+PART = Call("split_part", (TEXT, PATTERN, NUMBER))
+LATER = Arithmetic("+", column(T.TIMESTAMP, 0), column(T.INTERVAL, 1))
+SHARING = [
+    MATCHES,
+    Not(MATCHES),
+    IsNull(MATCHES),
+    Case(((MATCHES, PART),), Call("upper", (PART,))),
+    Call("concat", (PART, Call("regexp_extract", (PART, PATTERN, NUMBER)))),
+    Call("hour", (LATER,)),
+    Comparison("<", LATER, Arithmetic("+", LATER, column(T.INTERVAL, 1))),
+    Call("date_trunc", (TEXT, LATER)),
+]
+
+
+@pytest.mark.parametrize("mode", ["CODEGEN_ONLY", "NO_CODEGEN"])
+@pytest.mark.parametrize("elimination", ["true", "false"])
+def test_parts_that_occur_twice(spark: SparkSession, frame: DataFrame, mode: str, elimination: str) -> None:
+    """Spark works out what expressions share beforehand: it must still be tried, not done."""
+    settings = {
+        "spark.sql.codegen.factoryMode": mode,
+        "spark.sql.codegen.wholeStage": str(mode != "NO_CODEGEN").lower(),
+        "spark.sql.subexpressionElimination.enabled": elimination,
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        assert not disagreements(frame, ROWS, SHARING)
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
+
+
+def test_java_reads_the_patterns_that_are_taken_to_be_valid(spark: SparkSession) -> None:
+    """And what is refused when a query is bound, Java refuses too."""
+    chance = random.Random(4)
+    signs = [
+        "a",
+        "b",
+        "\\",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "*",
+        "+",
+        "?",
+        "|",
+        "^",
+        "$",
+        ".",
+        "1",
+        ",",
+        "<",
+        ":",
+    ]
+    more = [
+        "(?",
+        "(?:",
+        "(?i)",
+        "(?<n>",
+        "(?P<n>",
+        "(?#",
+        "\\d",
+        "\\Q",
+        "\\E",
+        "\\1",
+        "[^",
+        "&&",
+        "-",
+        "{2}",
+        "{2,1}",
+    ]
+    patterns = ["".join(chance.choices(signs + more, k=chance.randint(1, 7))) for _ in range(6000)]
+    text = "try_reflect('java.util.regex.Pattern', 'compile', p) IS NOT NULL"
+    valid = spark.createDataFrame([(p,) for p in patterns], "p STRING").selectExpr(text).collect()
+    wrong = [
+        (p, java, regex_problem(p))
+        for p, (java,) in zip(patterns, valid, strict=True)
+        if (java and regex_problem(p) is not None) or (not java and is_surely_valid(p))
+    ]
+    assert not wrong
