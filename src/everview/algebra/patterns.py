@@ -14,6 +14,8 @@ from everview.errors import AlgebraError
 _ESCAPED = frozenset("abcdefghknprstuvwxzABDGHNPQRSVWXZ")
 _FLAGS = re.compile(r"[idmsuxU]*(?:-[idmsuxU]*)?")
 _REPETITION = re.compile(r"\{(\d+)(,(\d*))?\}", re.ASCII)
+_NAMED = re.compile(r"\\[pPxN]\{[^}]*\}|\\k<[^>]*>|\\c.", re.DOTALL)
+_COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")  # the flag with which # begins a comment
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*>")
 _MOST_REPETITIONS = 2**31 - 1
 
@@ -100,6 +102,8 @@ def regex_problem(pattern: str) -> str | None:
     >>> regex_problem("(a|b)*"), regex_problem("(a"), regex_problem("*a"), regex_problem("a\\\\")
     (None, 'a bracket ( is not closed', 'nothing stands before *', 'it ends with a backslash')
     """
+    if _COMMENTS.search(pattern):
+        return None
     depth, at, atom = 0, 0, False  # atom: whether something stands here that can be repeated
     while at < len(pattern):
         character = pattern[at]
@@ -112,7 +116,7 @@ def regex_problem(pattern: str) -> str | None:
             problem = _escape_problem(pattern, at)
             if problem is not None:
                 return problem
-            at, atom = at + 2, True
+            at, atom = at + _escape_length(pattern, at), True
         elif character == "[":
             closed = _class_end(pattern, at)
             if closed is None:
@@ -158,6 +162,12 @@ def _escape_problem(pattern: str, at: int) -> str | None:
     if following.isascii() and following.isalpha() and following not in _ESCAPED | {"E"}:
         return f"\\{following} means nothing"
     return None
+
+
+def _escape_length(pattern: str, at: int) -> int:
+    """How many characters belong to a backslash: a letter, and its name in brackets if it has one."""
+    named = _NAMED.match(pattern, at)
+    return 2 if named is None else len(named[0])
 
 
 def _group_start(pattern: str, at: int) -> tuple[int, int] | None:
