@@ -17,6 +17,7 @@ from everview.spark.guards import catalyst_sql
 from tests.algebra.hostile import SCHEMA, answers, calls, casts, column, operations, records, with_constants
 from tests.algebra.random_expressions import same
 from tests.spark.test_expressions import INEXACT, readable, spark_frame
+from tests.sql.documented_nulls import documented_nulls
 
 pytestmark = pytest.mark.spark
 
@@ -175,3 +176,9 @@ def test_java_reads_the_patterns_that_are_taken_to_be_valid(spark: SparkSession)
         if (java and regex_problem(p) is not None) or (not java and is_surely_valid(p))
     ]
     assert not wrong
+
+
+def test_what_the_document_says_gives_null(spark: SparkSession) -> None:
+    nulls = documented_nulls()
+    (row,) = spark.range(1).selectExpr(*map(catalyst_sql, nulls.values())).collect()
+    assert dict(zip(nulls, row, strict=True)) == dict.fromkeys(nulls)
