@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
 from everview.algebra.schema import names_beside
-from everview.algebra.text import expression_sql, name_sql, string_sql
+from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import PlanError, StoreError
@@ -28,6 +28,7 @@ from everview.runtime.plans import cut, is_kept, physical_plan, views_in
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import catalyst_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
 from everview.sql.ad_hoc import Query
@@ -215,7 +216,7 @@ def _part(answer: DataFrame, query: Query) -> DataFrame:
 
 
 def _sort_key(key: SortKey) -> SparkColumn:
-    column = F.expr(expression_sql(key.expression))
+    column = F.expr(catalyst_sql(key.expression))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

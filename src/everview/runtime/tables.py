@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from everview.algebra import nodes
 from everview.algebra.expressions import Column, Expression, substitute
 from everview.algebra.schema import Schema
-from everview.algebra.text import expression_sql
 from everview.algebra.time import INFINITY, LEAST, Chronon, format_timestamp
 from everview.catalog import TableEntry
 from everview.errors import StoreError
@@ -39,6 +38,7 @@ from everview.runtime.scheduled import (
 from everview.runtime.task import write_rows
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import catalyst_sql
 from everview.sql.statements import Selection
 
 Assignments = Sequence[tuple[str, Expression]]
@@ -60,7 +60,7 @@ def change_of(
         names |= _names(plan.schema, relation_columns(name, len(plan.schema)))
 
     def text(expression: Expression) -> str:
-        return expression_sql(substitute(expression, names))
+        return catalyst_sql(substitute(expression, names))
 
     new = {name: (text(e), e.type) for name, e in assignments or ()}
     return Change(
