@@ -22,7 +22,7 @@ from dataclasses import replace as replace_fields
 from typing import Any
 
 from everview.algebra.convert import convert
-from everview.algebra.schema import Field, Schema
+from everview.algebra.schema import Field, Schema, names_beside
 from everview.algebra.time import DAY, INFINITY, SECOND
 from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
@@ -91,7 +91,7 @@ class TaggedEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A relation."""
+    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS)."""
 
     name: str
     columns: Schema
@@ -100,6 +100,7 @@ class TableEntry:
     source: Source | None = None
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
+    as_query: str | None = None
     kind = "table"
 
     @property
@@ -143,13 +144,17 @@ def a_kind(entry: Entry) -> str:
 
 
 # What is said of a row that was not taken: in which step, why, and how it came.
-_REFUSAL = (Field("_step", BIGINT), Field("_reason", STRING), Field("_original", STRING))
+_REFUSAL = {"_step": BIGINT, "_reason": STRING, "_original": STRING}
 
 
 def not_taken(stream: StreamEntry | TableEntry, kind: str) -> Schema:
-    """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected."""
+    """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected.
+
+    Those of ours that the stream has, too, are called otherwise in both.
+    """
     own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
-    return Schema(own + _REFUSAL)
+    names = names_beside(stream.columns.names, *_REFUSAL)
+    return Schema(own + tuple(map(Field, names, _REFUSAL.values())))
 
 
 CLOCK_ENTRY = StreamEntry(
@@ -272,14 +277,6 @@ class Catalog:
             ) from None
 
 
-def describe(entry: Entry) -> str:
-    """An entry as a person reads it: a line for each thing that is known of it."""
-    known = {k: v for k, v in _entry_to_dict(entry).items() if v not in (None, [], "")}
-    return "\n".join(
-        f"{k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in known.items()
-    )
-
-
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": entry.kind, "name": entry.name}
     match entry:
@@ -298,6 +295,7 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out |= {"key": list(entry.key), "retroactive": entry.retroactive}
             out["source"] = _source_to_dict(entry.source)
             out |= _constraints_to_dict(entry)
+            out |= {} if entry.as_query is None else {"as_query": entry.as_query}
         case ViewEntry():
             history = "forever" if entry.history == INFINITY else entry.history
             out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
@@ -337,6 +335,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 d["retroactive"],
                 _source_from_dict(d["source"]),
                 **_constraints_from_dict(d, columns),
+                as_query=d.get("as_query"),
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]

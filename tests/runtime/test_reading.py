@@ -69,7 +69,7 @@ def message(format_: str, path: str | None, text: str) -> str:
         (
             "/in",
             "java.lang.IllegalStateException: odd\n\tat a\nCaused by: java.io.IOException: odder\n\tat x",
-            "the source of 's' failed: java.io.IOException: odder\n  next: check its FROM",
+            "the source of 's' failed: odder\n  next: check its FROM",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from everview.algebra.time import format_timestamp
+from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import LAST, Arrived
@@ -77,4 +77,4 @@ def why_late(line: str, bound: int) -> str:
     >>> why_late("ts", 0)
     'ts is not after 1970-01-01T00:00:00.000000, up to where all was known'
     """
-    return f"{line} is not after {format_timestamp(bound)}, up to where all was known"
+    return f"{line} is not after {instant_words(bound)}, up to where all was known"

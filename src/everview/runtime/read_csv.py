@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
 from everview.algebra import types as T
-from everview.algebra.text import name_sql, string_sql, type_sql
+from everview.algebra.text import string_sql, type_sql
 from everview.catalog import Source
 from everview.errors import listed, nearest
 from everview.runtime.csv_header import (
@@ -46,6 +46,7 @@ from everview.runtime.reading import (
     said,
     source_name,
 )
+from everview.spark.physical import column
 
 _MORE = 8  # columns that are read beyond those that are known
 _OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
@@ -141,19 +142,19 @@ class _Csv:
         texts = [f"_everview_value{i}" for i in range(len(columns))]
         shown = [f"{self._text(i)} AS {text}" for i, text in enumerate(texts)]
         own = [
-            f"{self._value(text, f.type)} AS {name_sql(f.name)}"
-            for f, text in zip(columns, texts, strict=True)
+            f"{self._value(text, f.type)} AS {column(i)}"
+            for i, (f, text) in enumerate(zip(columns, texts, strict=True))
         ]
         cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), self._count_case()]
         cases += [
-            f"WHEN {text} IS NOT NULL AND {name_sql(f.name)} IS NULL THEN {said(f.name, text, str(f.type))}"
-            for f, text in zip(columns, texts, strict=True)
+            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
+            for i, (f, text) in enumerate(zip(columns, texts, strict=True))
             if f.type != T.STRING
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
         beside = [RECORD, WIDTH, REFUSED, *place]
         frame = frame.selectExpr(*shown, *beside).selectExpr(*texts, *own, *beside)
-        names = map(name_sql, columns.names)
+        names = [column(i) for i in range(len(columns))]
         return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}", *place)
 
     def _text(self, position: int) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
-from everview.algebra.schema import Field
+from everview.algebra.schema import Field, names_beside
 from everview.algebra.text import name_sql, string_sql, type_sql
 from everview.catalog import Source
 from everview.runtime.reading import (
@@ -30,6 +30,7 @@ from everview.runtime.reading import (
     said,
     source_name,
 )
+from everview.spark.physical import column
 
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
@@ -68,28 +69,33 @@ class _Json:
     source: Source
 
     @cached_property
+    def broken(self) -> str:
+        """Where from_json puts the text of what it cannot read, beside the columns."""
+        return names_beside(self.entry.columns.names, _BROKEN)[0]
+
+    @cached_property
     def options(self) -> str:
         given = {k: v for k, v in options_of(self.source).items() if k not in _OF_LINES}
-        ours = {"mode": "PERMISSIVE", "columnnameofcorruptrecord": _BROKEN}
+        ours = {"mode": "PERMISSIVE", "columnnameofcorruptrecord": self.broken}
         pairs = (given | ours).items()
         return f"map({', '.join(f'{string_sql(k)}, {string_sql(v)}' for k, v in pairs)})"
 
     def values(self, lines: DataFrame, place: list[str]) -> DataFrame:
         """The columns, the reason, and the line."""
         columns = list(self.entry.columns)
-        shown = [f"{_PARSED}.{name_sql(f.name)} AS {name_sql(f.name)}" for f in columns]
+        shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in enumerate(columns)]
         mended = f"IF({self._other_case()}, {self._by_own_names()}, NULL) AS {_MENDED}"
         parsed = f"IF({_MENDED} IS NULL, {_PARSED}, {self._parsed(_MENDED, columns)}) AS {_PARSED}"
         kept = [_LINE, *place]
         frame = lines.selectExpr(*kept, f"{self._parsed(_LINE, columns)} AS {_PARSED}")
         frame = frame.selectExpr(*kept, _PARSED, mended).selectExpr(*kept, _MENDED, parsed)
         frame = frame.selectExpr(*kept, _MENDED, _PARSED, *shown)
-        names = map(name_sql, self.entry.columns.names)
+        names = [column(i) for i in range(len(columns))]
         return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{_LINE} AS {ORIGINAL}", *place)
 
     def _parsed(self, text: str, columns: list[Field]) -> str:
         fields = [f"{name_sql(f.name)} {type_sql(f.type)}" for f in columns]
-        schema = ", ".join([*fields, f"{_BROKEN} STRING"])
+        schema = ", ".join([*fields, f"{self.broken} STRING"])
         return f"from_json({text}, {string_sql(schema)}, {self.options})"
 
     # Keys in another case
@@ -127,7 +133,7 @@ class _Json:
         array = string_sql("it is an array and no JSON object; if each file is one, say multiLine => true")
         several = string_sql("there is more in the line than one JSON object")
         wrong = [
-            f"WHEN {self._parsed(text, [f])}.{_BROKEN} IS NOT NULL THEN {_wrong(f, text)}"
+            f"WHEN {self._parsed(text, [f])}.{self.broken} IS NOT NULL THEN {_wrong(f, text)}"
             for f in self.entry.columns
         ]
         first = case_sql([*wrong, "ELSE 'its values do not fit the columns'"])
@@ -135,7 +141,7 @@ class _Json:
         any_object = f"from_json({_LINE}, 'MAP<STRING, STRING>', {self.options})"
         cases = [
             f"WHEN instr({_LINE}, '\ufffd') > 0 THEN {string_sql(f'it holds bytes that are no {encoding}')}",
-            f"WHEN {_PARSED}.{_BROKEN} IS NOT NULL OR {_PARSED} IS NULL THEN "
+            f"WHEN {_PARSED}.{self.broken} IS NOT NULL OR {_PARSED} IS NULL THEN "
             f"CASE WHEN {any_object} IS NULL THEN {nothing} ELSE {first} END",
             f"WHEN {self._is_more()} THEN {several}",
             *self._ambiguous(),
@@ -153,7 +159,7 @@ class _Json:
         strict = f"json_array_length({as_array}) = 1 AND json_object_keys({as_object}) IS NOT NULL"
         # What the options of the source allow beyond the standard, only from_json knows.
         one = f"size(from_json({as_array}, 'ARRAY<STRING>', {self.options})) = 1"
-        broken = f"from_json({as_object}, 'a STRING, {_BROKEN} STRING', {self.options}).{_BROKEN}"
+        broken = f"from_json({as_object}, 'a STRING, {self.broken} STRING', {self.options}).{self.broken}"
         allowed = f"{one} AND {broken} IS NULL"
         return f"NOT {plain} AND NOT coalesce({strict}, false) AND NOT coalesce({allowed}, false)"
 

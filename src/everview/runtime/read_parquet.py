@@ -45,6 +45,7 @@ from everview.runtime.reading import (
 from everview.runtime.refused import row_texts
 from everview.runtime.rows import frame_type
 from everview.spark.catalyst import spark_type
+from everview.spark.physical import column
 
 _LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 _BATCH = 20_000  # rows
@@ -57,7 +58,7 @@ def open_parquet(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
     reader = session.readStream.format("binaryFile").schema(_LISTED).options(**file_options(entry))
     files = reader.name(source_name(entry)).load(path_of(source))
-    fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
+    fields = [S.StructField(column(i), spark_type(f.type)) for i, f in enumerate(entry.columns)]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
@@ -138,7 +139,7 @@ class _File:
         reasons: list[pl.Series] = []
         for field, position in zip(self.task.columns, self.place.positions, strict=True):
             values, reason = self._values(rows, field, None if position is None else self.known[position])
-            shown[field.name] = values.alias(field.name)
+            shown[field.name] = values
             reasons += [] if reason is None else [reason]
         for name, why in self.task.required.items():
             if shown[name].null_count():
@@ -147,7 +148,7 @@ class _File:
         if self.place.refused is not None:
             reasons = [_constant(self.place.refused, rows.num_rows)]
         refused = pl.select(pl.coalesce([*reasons, _constant(None, rows.num_rows)])).to_series()
-        return pl.DataFrame(list(shown.values())), refused
+        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(shown.values())]), refused
 
     def _values(
         self, rows: pa.RecordBatch, field: Field, name: str | None

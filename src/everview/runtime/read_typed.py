@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
-from everview.algebra.text import name_sql, type_sql
+from everview.algebra.schema import names_beside
+from everview.algebra.text import name_sql, string_sql, type_sql
 from everview.catalog import Source
 from everview.errors import StoreError, nearest
 from everview.runtime.reading import (
@@ -18,11 +19,12 @@ from everview.runtime.reading import (
     path_of,
     place_of,
     reads_files,
-    required_cases,
+    required_columns,
     said,
     source_name,
 )
 from everview.spark.catalyst import spark_type
+from everview.spark.physical import column
 
 
 def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
@@ -44,16 +46,23 @@ def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
             next_step="declare the columns that the source has",
         )
     wrong, columns = [], []
-    for field in entry.columns:
+    for i, field in enumerate(entry.columns):
         given, type_ = name_sql(there[field.name.casefold()]), type_sql(field.type)
-        columns.append(f"try_cast({given} AS {type_}) AS {name_sql(field.name)}")
+        columns.append(f"try_cast({given} AS {type_}) AS {column(i)}")
         if frame.schema[there[field.name.casefold()]].dataType != spark_type(field.type):
             why = said(field.name, f"CAST({given} AS STRING)", str(field.type))
             wrong.append(f"WHEN {given} IS NOT NULL AND try_cast({given} AS {type_}) IS NULL THEN {why}")
-    reason = case_sql([*wrong, *required_cases(entry)])
+    required = required_columns(entry)
+    nulls = [(name_sql(there[n.casefold()]), f"{n}: {why}") for n, why in required.items()]
+    reason = case_sql([*wrong, *(f"WHEN {n} IS NULL THEN {string_sql(why)}" for n, why in nulls)])
+    place = place_of(entry, frame.columns)
+    # A user's columns may have any name, also those that we give to ours.
+    why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
-        text = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
-    place = place_of(entry)
-    marked = frame.selectExpr("*", f"{reason} AS {REASON}", *columns_sql(place))
-    return marked.selectExpr(*columns, REASON, f"{text} AS {ORIGINAL}", *place)
+        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+    marked = frame.selectExpr(
+        "*", f"{reason} AS {why_name}", *columns_sql(dict(zip(placed, place.values(), strict=True)))
+    )
+    named = columns_sql(dict(zip(place, placed, strict=True)))
+    return marked.selectExpr(*columns, f"{why_name} AS {REASON}", f"{text} AS {ORIGINAL}", *named)

@@ -1,7 +1,7 @@
 """What the readers of all sources share: names of columns, paths, reasons, and what Spark's errors mean.
 
-A reader gives the columns of a stream or a table under their own names, and beside them REASON, why a row is
-refused (else NULL), and ORIGINAL, the row as it came (NULL: the columns say it all).
+A reader gives the columns of a stream or a table as c0, c1, …, and beside them REASON, why a row is refused
+(else NULL), and ORIGINAL, the row as it came (NULL: the columns say it all).
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 
-from everview.algebra.text import name_sql, string_sql
+from everview.algebra.schema import names_beside
+from everview.algebra.text import string_sql
 from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
+from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
@@ -73,12 +75,13 @@ def has_versions(entry: Fed) -> bool:
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
 
 
-def place_of(entry: Fed) -> dict[str, str]:
+def place_of(entry: Fed, columns: Iterable[str] = ()) -> dict[str, str]:
     """Where a row of a table with a key stands, so that it is known which of two rows came later."""
     if not has_versions(entry) or entry.source is None:
         return {}
     if reads_files(entry):
-        return PLACE_OF_FILES
+        (file,) = names_beside(columns, "_metadata")  # Spark, too, puts a _ before where the name is taken
+        return {name: text.replace("_metadata", file) for name, text in PLACE_OF_FILES.items()}
     kafka = entry.source.format == "kafka"
     time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
     return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
@@ -126,8 +129,8 @@ def case_sql(cases: Iterable[str]) -> str:
 
 def required_cases(entry: Fed) -> list[str]:
     """The WHENs for columns that may not be NULL and are."""
-    required = required_columns(entry).items()
-    return [f"WHEN {name_sql(n)} IS NULL THEN {string_sql(f'{n}: {why}')}" for n, why in required]
+    required, names = required_columns(entry).items(), entry.columns.names
+    return [f"WHEN {column(names.index(n))} IS NULL THEN {string_sql(f'{n}: {why}')}" for n, why in required]
 
 
 def source_name(entry: Fed) -> str:
@@ -225,8 +228,16 @@ def first_line(error: BaseException) -> str:
 
 
 def cause(text: str) -> str:
-    """The innermost cause that Spark tells, on one line."""
+    """The innermost cause that Spark tells, on one line.
+
+    >>> cause("An error occurred while calling o1.x.\\n: java.lang.RuntimeException: no [x]\\n\\tat a.b")
+    'no [x]'
+    >>> cause("[INVALID.PATTERN] The pattern is invalid: '('. SQLSTATE: 22023")
+    "The pattern is invalid: '('."
+    """
     causes = re.findall(r"Caused by: ([^\n]+)", text)
-    if not causes and text.startswith("An error occurred while calling"):
-        causes = re.findall(r"^: ([^\n]+)", text, re.M)
-    return first_line(Exception(causes[-1] if causes else text))
+    lost = re.search(r"Lost task [^\n]*?\(TID \d+\) \([^)]*\): ([^\n]+)", text)
+    called = re.search(r"An error occurred while calling [^\n]*\n: ([^\n]+)", text)
+    line = causes[-1] if causes else next((m[1] for m in (lost, called) if m is not None), text)
+    line = first_line(Exception(re.sub(r"^(?:(?:[a-z][\w$]*\.)+[A-Z][\w$]*: )+", "", line)))
+    return re.sub(r"\s*SQLSTATE: \w+$", "", line)

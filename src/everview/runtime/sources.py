@@ -14,7 +14,6 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry
 from everview.runtime.read_csv import open_csv
@@ -82,9 +81,11 @@ class Sources:
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
     @classmethod
-    def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
+    def of_frame(cls, rows: DataFrame, entry: Fed, lossless: bool = True) -> Sources:
         """A frame that is given for a stream or a table, its columns by their names."""
-        shown = cast_rows(rows, entry, REASON).selectExpr("*", f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
+            "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
+        )
         return cls._placed([shown], [entry])
 
 
@@ -97,11 +98,12 @@ _CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS
 
 
 def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
-    """The columns c0, c1, … and the change; when rows of tables begin is not known yet."""
-    columns = [f"{name_sql(name)} AS {column(i)}" for i, name in enumerate(entry.columns.names)]
+    """The columns c0, c1, … with the change; when rows of tables begin is not known yet."""
+    columns = [column(i) for i in range(len(entry.columns))]
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
-        begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
+        line = columns[entry.columns.names.index(entry.timelines[0].column)]
+        begin = f"unix_micros({line}) AS {FROM}"
     place = [c for c in PLACE if c in frame.columns]
     return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 

@@ -50,6 +50,8 @@ class Settings:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        if type(self.partitions) is not int:
+            raise TypeError("partitions is no whole number")
         if not 0 < self.partitions <= 10_000:
             raise StoreError(f"a store cannot have {self.partitions} partitions", choices=["1 … 10000"])
         try:

@@ -115,6 +115,9 @@ class EverviewParser(QueryParser):
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
         name = self._new_name("the table")
+        if self._match_text_seq("AS"):
+            query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
+            return ast.CreateTableAs(this=name, query=query, text=text, non_retroactive=non_retroactive)
         columns, _, key = self._columns(timelines=False)
         source = self._source() if self._match(TokenType.FROM) else None
         return ast.CreateTable(
@@ -266,6 +269,8 @@ class EverviewParser(QueryParser):
         """What was parsed, and the very words of it."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
+        if parsed is not None:
+            parsed.meta["text_start"] = start
         return parsed, self.sql[start : self._prev.end + 1]
 
     def _insert(self) -> exp.Expr:
@@ -303,17 +308,35 @@ class EverviewParser(QueryParser):
 
     def _update(self) -> exp.Expr:
         name = self._name("a table")
+        alias = None if self._word() == "SET" else self._alias()
         self._expect("SET")
+        assignments = self._parse_csv(self._assignment)
+        source, where = None, None
+        if self._curr and self._curr.token_type == TokenType.FROM:
+            source = exp.Select(expressions=[exp.Star()], from_=self._parse_from())
+            self._parse_query_modifiers(source)
+            where = source.args.pop("where", None)
         return ast.Update(
             this=name,
-            assignments=self._parse_csv(self._assignment),
-            where=self._parse_where(),
+            alias=alias,
+            assignments=assignments,
+            source=source,
+            where=where or self._parse_where(),
             at=self._at(),
         )
 
+    def _alias(self) -> exp.Identifier | None:
+        """[AS] name, after the table of an UPDATE or a DELETE."""
+        start = self._curr
+        alias = None if self._word() == "AT" else self._parse_table_alias()
+        if alias is not None and (alias.this is None or alias.columns):
+            self._fail("a table has one name here", start)
+        return None if alias is None else alias.this
+
     def _delete(self) -> exp.Expr:
         self._expect("FROM")
-        return ast.Delete(this=self._name("a table"), where=self._parse_where(), at=self._at())
+        name, alias = self._name("a table"), self._alias()
+        return ast.Delete(this=name, alias=alias, where=self._parse_where(), at=self._at())
 
     def _at(self) -> exp.Expr | None:
         return self._instant() if self._match_text_seq("AT") else None
@@ -331,10 +354,22 @@ class EverviewParser(QueryParser):
 
     def _show(self) -> exp.Expr:
         kind = self._word()
+        if kind == "CREATE":
+            return self._show_create()
         if kind not in ("STREAMS", "TABLES", "VIEWS"):
-            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS"))
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
         self._advance()
         return ast.Show(kind=kind)
+
+    def _show_create(self) -> exp.Expr:
+        """SHOW CREATE STREAM | TABLE | VIEW name."""
+        self._advance()
+        self._match_text_seq("TAGGED")
+        if self._word() not in ("STREAM", "TABLE", "VIEW"):
+            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
+        kind = self._word()
+        self._advance()
+        return ast.ShowCreate(kind=kind, this=self._name("what to show"))
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
