@@ -16,7 +16,7 @@ from everview.algebra.expressions import Call, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
 from everview.errors import PlanError
-from everview.runtime.sources import first_line
+from everview.runtime.reading import first_line
 from everview.spark import physical as P
 from everview.spark.catalyst import Row, spark_schema
 
