@@ -17,6 +17,7 @@ from typing import IO, Any
 import everview
 from everview.database import asks, rehearsed
 from everview.errors import EverviewError
+from everview.reports import Report
 from everview.runtime.files import Files
 from everview.runtime.store import SETTINGS
 from everview.ui import cli
@@ -175,7 +176,7 @@ def answer_script(db: everview.Database, sql: str, out: IO[str]) -> None:
         answer = db.carry_out(statement)
         if answer is not None and place and out.tell():
             print(file=out)
-        if isinstance(answer, str):
+        if isinstance(answer, (str, Report)):
             print(answer, file=out)
         elif answer is not None:
             write_answer(answer, "table", out, out)

@@ -322,3 +322,37 @@ def test_cascade_drops_the_youngest_first() -> None:
 def test_drop_of_what_is_not_there() -> None:
     with pytest.raises(EverviewError, match="there is no stream, table or view 'x'"):
         family().drop("x", cascade=True)
+
+
+def test_constraints_come_back_and_may_be_absent() -> None:
+    """NOT NULL and DEFAULT; a catalog that was written before they were known has none."""
+    catalog = catalog_of("""
+        CREATE TABLE t (a INT PRIMARY KEY, b DECIMAL(5, 2) DEFAULT 1, c DOUBLE DEFAULT CAST('NaN' AS DOUBLE),
+                        d BINARY DEFAULT X'00ff', e TIMESTAMP NOT NULL DEFAULT '2026-01-01',
+                        f STRING DEFAULT '');
+        CREATE STREAM s (a INT NOT NULL, ts TIMESTAMP, TIMELINE ts);
+    """)
+    again = Catalog.from_json(catalog.to_json())
+    assert again == catalog
+    table, s = again.get("t"), again.get("s")
+    assert isinstance(table, TableEntry)
+    assert isinstance(s, StreamEntry)
+    assert (table.key, table.not_null, s.not_null, s.defaults) == (("a",), ("e",), ("a",), ())
+    assert [name for name, _ in table.defaults] == ["b", "c", "d", "e", "f"]
+    body = json.loads(catalog.to_json())
+    for entry in body["entries"]:
+        entry.pop("not_null", None)
+        entry.pop("defaults", None)
+    old = Catalog.from_json(json.dumps(body)).get("t")
+    assert isinstance(old, TableEntry)
+    assert (old.not_null, old.defaults) == ((), ())
+
+
+def test_how_far_ahead_of_the_clock_a_stream_may_be_is_kept() -> None:
+    """A catalog that was written before streams were compared with the clock has the default."""
+    declared = "CREATE STREAM s (ts TIMESTAMP, TIMELINE ts) FROM csv('in')"
+    for clause, length in (("", DAY), (" MAX AHEAD 2 SECONDS", 2 * SECOND), (" MAX AHEAD NONE", None)):
+        catalog = catalog_of(declared + clause)
+        assert Catalog.from_json(catalog.to_json()) == catalog
+        assert [e.max_ahead for e in catalog if isinstance(e, StreamEntry)] == [length]
+    assert "max_ahead" not in catalog_of(declared).to_json()

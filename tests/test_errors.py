@@ -14,6 +14,7 @@ from everview.errors import (
     AlgebraError,
     CatalogError,
     EverviewError,
+    Fault,
     Place,
     PlanError,
     SqlError,
@@ -136,7 +137,7 @@ STAGES = (AlgebraError, SqlError, CatalogError, TemporalError, PlanError, StoreE
 
 def test_there_is_one_class_a_stage_and_one_root() -> None:
     found = {c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)}
-    assert found == {EverviewError, *STAGES}
+    assert found == {EverviewError, Fault, *STAGES}
 
 
 @pytest.mark.parametrize("stage", STAGES)

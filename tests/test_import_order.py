@@ -22,10 +22,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "catalog": {*GROUND},
     **{stage: {*GROUND, "catalog", *STAGES[:place]} for place, stage in enumerate(STAGES)},
     "explanation": {*GROUND, "catalog", "sql", "temporal", "rewrite"},
+    "reports": {*GROUND, "catalog", *STAGES},
     "engine": {*GROUND, "catalog", *STAGES, "explanation"},
     "charts": {*GROUND, "explanation"},
-    "database": {*GROUND, "catalog", *STAGES, "explanation", "engine", "charts"},
-    "ui": {*GROUND, "database", "engine"},
+    "database": {*GROUND, "catalog", *STAGES, "explanation", "engine", "charts", "reports"},
+    "ui": {*GROUND, "database", "engine", "reports"},
     "__init__": {"database", "engine", "errors"},
     "__main__": {"ui"},
 }

@@ -21,13 +21,17 @@ from dataclasses import dataclass, field, replace
 from dataclasses import replace as replace_fields
 from typing import Any
 
-from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY, SECOND
-from everview.algebra.types import BIGINT, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
+from everview.algebra.convert import convert
+from everview.algebra.schema import Field, Schema, names_beside
+from everview.algebra.time import DAY, INFINITY, SECOND
+from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
 FORMAT = 1
 CLOCK = "clock"
+MAX_AHEAD = DAY  # unless a stream says otherwise
+
+Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where INSERT gives no value
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,10 @@ class Source:
 
 @dataclass(frozen=True)
 class StreamEntry:
-    """An append-only stream; without a source it is fed by INSERT."""
+    """An append-only stream; without a source it is fed by INSERT.
+
+    `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    """
 
     name: str
     columns: Schema
@@ -57,6 +64,9 @@ class StreamEntry:
     sequence: tuple[str, ...] = ()
     idle_after: int | None = None
     source: Source | None = None
+    not_null: tuple[str, ...] = ()
+    defaults: Defaults = ()
+    max_ahead: int | None = MAX_AHEAD
     kind = "stream"
 
     @property
@@ -81,13 +91,16 @@ class TaggedEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A relation."""
+    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS)."""
 
     name: str
     columns: Schema
     key: tuple[str, ...] = ()
     retroactive: bool = True
     source: Source | None = None
+    not_null: tuple[str, ...] = ()
+    defaults: Defaults = ()
+    as_query: str | None = None
     kind = "table"
 
     @property
@@ -131,13 +144,17 @@ def a_kind(entry: Entry) -> str:
 
 
 # What is said of a row that was not taken: in which step, why, and how it came.
-_REFUSAL = (Field("_step", BIGINT), Field("_reason", STRING), Field("_original", STRING))
+_REFUSAL = {"_step": BIGINT, "_reason": STRING, "_original": STRING}
 
 
-def not_taken(stream: StreamEntry, kind: str) -> Schema:
-    """The columns of stream$late, those of the stream first, and of stream$rejected, which did not parse."""
+def not_taken(stream: StreamEntry | TableEntry, kind: str) -> Schema:
+    """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected.
+
+    Those of ours that the stream has, too, are called otherwise in both.
+    """
     own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
-    return Schema(own + _REFUSAL)
+    names = names_beside(stream.columns.names, *_REFUSAL)
+    return Schema(own + tuple(map(Field, names, _REFUSAL.values())))
 
 
 CLOCK_ENTRY = StreamEntry(
@@ -260,14 +277,6 @@ class Catalog:
             ) from None
 
 
-def describe(entry: Entry) -> str:
-    """An entry as a person reads it: a line for each thing that is known of it."""
-    known = {k: v for k, v in _entry_to_dict(entry).items() if v not in (None, [], "")}
-    return "\n".join(
-        f"{k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in known.items()
-    )
-
-
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": entry.kind, "name": entry.name}
     match entry:
@@ -276,12 +285,17 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out["timelines"] = [{"column": t.column, "lateness": t.lateness} for t in entry.timelines]
             out |= {"sequence": list(entry.sequence), "idle_after": entry.idle_after}
             out["source"] = _source_to_dict(entry.source)
+            out |= _constraints_to_dict(entry)
+            if entry.max_ahead != MAX_AHEAD:
+                out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
         case TaggedEntry():
             out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
         case TableEntry():
             out["columns"] = _columns_to_dict(entry.columns)
             out |= {"key": list(entry.key), "retroactive": entry.retroactive}
             out["source"] = _source_to_dict(entry.source)
+            out |= _constraints_to_dict(entry)
+            out |= {} if entry.as_query is None else {"as_query": entry.as_query}
         case ViewEntry():
             history = "forever" if entry.history == INFINITY else entry.history
             out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
@@ -299,15 +313,29 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
         case "stream":
             lines = tuple(Lateness(t["column"], t["lateness"]) for t in d["timelines"])
             columns = stream_columns(_columns_from_dict(d["columns"]), [t.column for t in lines])
+            ahead = d.get("max_ahead", MAX_AHEAD)
             return StreamEntry(
-                name, columns, lines, tuple(d["sequence"]), d["idle_after"], _source_from_dict(d["source"])
+                name,
+                columns,
+                lines,
+                tuple(d["sequence"]),
+                d["idle_after"],
+                _source_from_dict(d["source"]),
+                max_ahead=None if ahead == "none" else ahead,
+                **_constraints_from_dict(d, columns),
             )
         case "tagged stream":
             return TaggedEntry(name, d["over"], tuple(d["key"]), d["delete_when"])
         case "table":
             columns = Schema(_columns_from_dict(d["columns"]))
             return TableEntry(
-                name, columns, tuple(d["key"]), d["retroactive"], _source_from_dict(d["source"])
+                name,
+                columns,
+                tuple(d["key"]),
+                d["retroactive"],
+                _source_from_dict(d["source"]),
+                **_constraints_from_dict(d, columns),
+                as_query=d.get("as_query"),
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
@@ -332,6 +360,41 @@ def _columns_to_dict(columns: Schema) -> list[dict[str, str]]:
 
 def _columns_from_dict(columns: list[dict[str, str]]) -> tuple[Field, ...]:
     return tuple(Field(c["name"], type_from_name(c["type"])) for c in columns)
+
+
+def _constraints_to_dict(entry: StreamEntry | TableEntry) -> dict[str, Any]:
+    """NOT NULL and DEFAULT of the columns; left out where there are none."""
+    out: dict[str, Any] = {"not_null": list(entry.not_null)} if entry.not_null else {}
+    if entry.defaults:
+        types = {f.name: f.type for f in entry.columns}
+        out["defaults"] = {name: _value_to_json(value, types[name]) for name, value in entry.defaults}
+    return out
+
+
+def _constraints_from_dict(d: dict[str, Any], columns: Schema) -> dict[str, Any]:
+    types = {f.name: f.type for f in columns}
+    defaults = d.get("defaults", {}).items()
+    return {
+        "not_null": tuple(d.get("not_null", ())),
+        "defaults": tuple((name, _value_from_json(value, types[name])) for name, value in defaults),
+    }
+
+
+def _value_to_json(value: object, type_: DataType) -> object:
+    """A value that a person can read in JSON: as text, where JSON has no such value."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return convert(value, type_, STRING) if _as_text(type_) else value
+
+
+def _value_from_json(value: Any, type_: DataType) -> object:
+    if type_ == BINARY:
+        return bytes.fromhex(value)
+    return convert(value, STRING, type_) if _as_text(type_) else value
+
+
+def _as_text(type_: DataType) -> bool:
+    return type_.is_float or type_.is_decimal or type_.is_temporal
 
 
 def type_from_name(name: str) -> DataType:

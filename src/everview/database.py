@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
-from everview.algebra.time import Chronon, parse_timestamp
-from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry, describe
+from everview.algebra.expressions import Expression
+from everview.algebra.text import name_sql
+from everview.algebra.time import UNDATED, Chronon, instant_words, parse_timestamp
+from everview.algebra.types import VOID
+from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.charts import Timeline, View
+from everview.charts.view import Instant
 from everview.engine import declare, explanation_of
-from everview.errors import PlanError, StoreError
+from everview.errors import EverviewError, PlanError, StoreError, counted
 from everview.explanation import Explanation, explained
+from everview.reports import Facts, Report, Status, create_sql, describe, store_status
 from everview.rewrite import rewrite
-from everview.sql import bind_script, view_plan
+from everview.sql import bind_script, relation_of, view_plan
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
+from everview.temporal.keys import keys_of
 from everview.temporal.patterns import require_runnable
 
 if TYPE_CHECKING:
@@ -25,10 +32,13 @@ if TYPE_CHECKING:
     from everview.runtime.pipeline import DataFrame as DataFrame
     from everview.runtime.pipeline import Pipeline, SparkSession, Work
     from everview.runtime.pipeline import Progress as Progress
+    from everview.runtime.store import Store
     from everview.sql.statements import Statement as Statement
 
+_ATTEMPTS = 3  # to read a store that others write
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Done:
     """What a run did: its steps, how far time came, and what was taken in and given out."""
 
@@ -44,6 +54,12 @@ class Done:
     def rows(self) -> int:
         """How many rows were taken in."""
         return sum(a.rows for a in self.arrived.values())
+
+    def __repr__(self) -> str:
+        changed = counted(sum(self.changes.values()), "change")
+        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s: {counted(self.rows, 'row')} in"
+        known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
+        return f"{done}, {changed}; {known}"
 
 
 class Database:
@@ -70,20 +86,21 @@ class Database:
         """The names of the store."""
         return self._catalog
 
-    def execute(self, sql: str) -> DataFrame | str | None:
-        """Carries out a script; what its last statement answers."""
-        answer: DataFrame | str | None = None
-        for statement in self.statements(sql):
+    def execute(self, sql: str, /, **parameters: object) -> DataFrame | Report | str | None:
+        """Carries out a script; what its last statement answers. `:name` stands for a parameter's value."""
+        answer: DataFrame | Report | str | None = None
+        for statement in self.statements(sql, parameters):
             answer = self.carry_out(statement)
         return answer
 
-    def statements(self, sql: str) -> Iterator[S.Statement]:
+    def statements(self, sql: str, parameters: Mapping[str, object] | None = None) -> Iterator[S.Statement]:
         """The statements of a script, each bound when it is asked for: the ones before it are then done."""
+        self._pipeline.check()
         if not self._locked:
             self._reload()
-        return bind_script(sql, self._catalog)
+        return bind_script(sql, self._catalog, parameters)
 
-    def carry_out(self, statement: S.Statement) -> DataFrame | str | None:
+    def carry_out(self, statement: S.Statement) -> DataFrame | Report | str | None:
         """Carries out one statement; its answer, if it has one."""
         match statement:
             case S.Select(query):
@@ -91,20 +108,31 @@ class Database:
             case S.Explain():
                 return str(explained([statement], self._catalog))
             case S.Show(kind):
-                return "\n".join(e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1]))
+                names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
+                return Report("\n".join(names), tuple({"name": name} for name in names))
+            case S.ShowCreate(name):
+                made = create_sql(self._catalog.get(name), self._catalog.clock_grain)
+                return Report(made, ({"name": name, "sql": made},))
             case S.Describe(name):
-                return describe(self._catalog.get(name))
+                facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog))
+                return describe(self._catalog.get(name), facts)
         self._write()
         match statement:
-            case S.Insert(target, rows, at):
-                self._pipeline.take_in(self._catalog.get(target), rows, at)
+            case S.Insert(target, _, at):
+                self._pipeline.take_in(self._catalog.get(target), statement, at)
             case S.InsertQuery(target, query, columns, at):
                 answer = self._answer(query).toDF(*columns)
-                self._pipeline.take_in(self._catalog.get(target), answer, at)
-            case S.Update(target, assignments, where, at):
-                self._pipeline.change_table(self._table(target), where, assignments, at)
-            case S.Delete(target, where, at):
-                self._pipeline.change_table(self._table(target), where, None, at)
+                typed = zip(columns, query.plan.schema.types, strict=False)
+                fitting = ["NULL AS " + name_sql(n) if t == VOID else name_sql(n) for n, t in typed]
+                self._pipeline.take_in(
+                    self._catalog.get(target), answer.selectExpr(*fitting), at, lossless=False
+                )
+            case S.Update(target, assignments, rows, at):
+                self._change(target, rows, assignments, at)
+            case S.Delete(target, rows, at):
+                self._change(target, rows, None, at)
+            case S.CreateAs(entry, query):
+                self._create_as(statement, entry, query)
             case S.Create(entry, plan):
                 self._create(statement, entry, plan)
             case S.Drop():
@@ -119,6 +147,18 @@ class Database:
     def _answer(self, query: Query) -> DataFrame:
         better = replace(query, plan=rewrite(query.plan).plan)
         return self._pipeline.answer(self._work(), better)
+
+    def _change(
+        self,
+        target: str,
+        rows: S.Selection,
+        assignments: Sequence[tuple[str, Expression]] | None,
+        at: Chronon | None,
+    ) -> None:
+        matches = tuple(replace(m, plan=rewrite(m.plan).plan) for m in rows.matches)
+        beside = None if rows.beside is None else rewrite(rows.beside).plan
+        better = replace(rows, matches=matches, beside=beside)
+        self._pipeline.change_table(self._work(), self._table(target), better, assignments, at)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
         """A new name; made again as it is, it is no change."""
@@ -135,6 +175,14 @@ class Database:
             self._pipeline.begin_view(entry.name, _work(known))
         elif isinstance(entry, StreamEntry):
             self._pipeline.begin_stream(entry)
+        self._remember(statement)
+
+    def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
+        """A new table with its rows. They are written first: a table that is known has them."""
+        if self._catalog.entries.get(entry.name.casefold()) == entry:
+            return
+        self._require_stopped()
+        self._pipeline.fill_table(entry, self._answer(query).toDF(*entry.columns.names))
         self._remember(statement)
 
     def _table(self, name: str) -> TableEntry:
@@ -175,12 +223,14 @@ class Database:
         self._catalog.clock_grain = now.clock_grain
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table by the names of its columns: dicts, pandas, Arrow, Polars or Spark."""
+        """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
+        self._pipeline.check()
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)
 
     def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> Done:
         """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
+        self._pipeline.check()
         self._write()
         steps = self._pipeline.run(self._work(), finish, progress)
         manifest = self._pipeline.store.manifest()
@@ -194,7 +244,11 @@ class Database:
         return Done(len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes)
 
     def start(self, interval: str = "1 second", progress: Callable[[Progress], None] | None = None) -> None:
-        """Goes on in the background: a step for what has come, at most one an interval."""
+        """Goes on in the background: a step for what has come, at most one an interval.
+
+        What ends it is raised by the next call, whatever that is, and shown by `status()`.
+        """
+        self._pipeline.check()
         self._write()
         self._pipeline.start(self._work(), interval, progress)
 
@@ -206,42 +260,67 @@ class Database:
         """Ends what goes on in the background, after the step under way."""
         self._pipeline.stop()
 
-    def query(self, sql: str, as_of: str | None = None) -> DataFrame:
-        """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame."""
+    def query(self, sql: str, /, as_of: str | None = None, **parameters: object) -> DataFrame:
+        """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame.
+
+        `:name` in it stands for the value of the parameter of that name.
+        """
+        self._pipeline.check()
         if not self._locked:
             self._reload()
-        return self._answer(question(sql, self._catalog, as_of))
+        return self._answer(question(sql, self._catalog, as_of, parameters))
 
     def changes(self, view: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
         """The change stream of a view up to the bound, as tags or intervals; `since`: after that step."""
         from everview.runtime.questions import require_view
 
+        self._pipeline.check()
         require_view(self._catalog, view)  # before Spark is started for nothing
         return self._pipeline.changes(self._work(), view, encoding, since)
 
     def explain(self, sql: str) -> Explanation:
         """The plan of a script: prints as text, a notebook shows the picture."""
+        self._pipeline.check()
         return explanation_of(sql, self._catalog)
 
     def view(self, name: str) -> View:
         """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
         from everview.runtime.questions import require_view
 
-        return View(self, require_view(self._catalog, name).name)
+        found = require_view(self._catalog, name).name
+        plan = self._work().views[found]
+        key = keys_of(plan)
+        return View(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
-    def timeline(self, view: str) -> Timeline:
-        """The rows of a view as bars, from when until when they hold."""
-        return self.view(view).timeline()
+    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> Timeline:
+        """The rows of a view as bars, from when until when they hold: the newest, or those of a range."""
+        return self.view(view).timeline(since, until)
+
+    def status(self) -> Status:
+        """The state of the store, as its last step left it, and of the steps in the background."""
+        if not self._locked:
+            self._reload()
+        error = self._pipeline.failed() or self._pipeline.last_failure
+        running = "running" if self._pipeline.running and error is None else "not running"
+        return _status(
+            self._pipeline.store,
+            self._catalog,
+            self._pipeline.now(),
+            running if error is None else "failed",
+            None if error is None else str(error),
+        )
 
     def manifest(self) -> Manifest:
         """The store as its last step left it: how far time is, what came, how many steps there were."""
         return self._pipeline.store.manifest()
 
 
-def question(sql: str, catalog: Catalog, as_of: str | None = None) -> Query:
+def question(
+    sql: str, catalog: Catalog, as_of: str | None = None, parameters: Mapping[str, object] | None = None
+) -> Query:
     """The one SELECT that a text must be, bound, as of an instant if one is given. Nothing is carried out."""
     found: list[Query] = []
-    for statement in bind_script(sql, catalog):
+    for statement in bind_script(sql, catalog, parameters):
         if not isinstance(statement, S.Select) or found:
             raise PlanError(
                 "a query is one SELECT, and this is more or something else",
@@ -270,6 +349,24 @@ def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
     return found
 
 
+@contextmanager
+def explained_failures() -> Iterator[None]:
+    """What Spark raises while rows of an answer are read is raised as an error that a person can read."""
+    from everview.runtime.failures import explained_failures
+
+    with explained_failures(doing="the answer could not be computed"):
+        yield
+
+
+def shows(sql: str, catalog: Catalog) -> bool:
+    """Whether a text is a DESCRIBE or a SHOW: a question that needs no Spark."""
+    try:
+        statements = list(bind_script(sql, catalog))
+    except EverviewError:
+        return False  # it is told when it is carried out
+    return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
+
+
 def asks(statement: S.Statement) -> bool:
     """Whether a statement is a question: a SELECT."""
     return isinstance(statement, S.Select)
@@ -285,6 +382,40 @@ def names_in(path: str, create: bool = False) -> Catalog:
 
     nothing_yet = create and not Files(path).exists(SETTINGS)
     return Catalog() if nothing_yet else Store.open(path).load_catalog()
+
+
+def status_at(path: str) -> Status:
+    """The state of the store at a path, read without Spark while others may write it."""
+    import time
+
+    from everview.runtime.lock import writer_of
+    from everview.runtime.store import Store
+
+    store = Store.open(path)
+    writer = writer_of(store.files)
+    return _status(
+        store,
+        store.load_catalog(),
+        time.time_ns() // 1000,
+        "not running" if writer is None else f"running in {writer}",
+    )
+
+
+def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
+    from everview.runtime.files import FileMissing
+    from everview.runtime.waiting import waiting_rows
+
+    names = [e.name for e in catalog if isinstance(e, (StreamEntry, TableEntry))]
+    for attempt in range(_ATTEMPTS):
+        manifest = store.manifest()
+        try:
+            waiting = waiting_rows(store.files, manifest, names)
+        except FileMissing:  # it was cleaned away since: there is a later manifest
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        return store_status(catalog, manifest, waiting, now, background, error)
+    raise AssertionError
 
 
 def _work(catalog: Catalog) -> Work:

@@ -120,6 +120,13 @@ class StoreError(EverviewError):
     """A store, a source or a sink that cannot be read or written as it is."""
 
 
+class Fault(EverviewError):
+    """Something that went wrong inside Everview: no mistake of the user's."""
+
+    def __str__(self) -> str:
+        return f"a fault of Everview, not of yours: {super().__str__()}"
+
+
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that is most like this one, if any is like it at all; 1.0 is the same name.
 

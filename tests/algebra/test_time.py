@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -18,12 +19,14 @@ from everview.algebra.time import (
     MILLISECOND,
     MINUTE,
     SECOND,
+    UNDATED,
     UNITS,
     WEEK,
     Grid,
     Interval,
     duration_text,
     format_timestamp,
+    instant_words,
     interval_sql,
     later,
     parse_timestamp,
@@ -186,6 +189,24 @@ def test_later_stays_on_the_line(t: int, by: int) -> None:
 
 # Time as text
 
+ALL_CHRONONS = st.one_of(
+    st.integers(LEAST - 1, INFINITY),
+    st.integers(LEAST - 1, LEAST + 9),
+    st.integers(UNDATED - 9, UNDATED + 9),
+    st.integers(LAST - 9, LAST + 9),
+    st.integers(INFINITY - 9, INFINITY),
+)
+
+
+@given(ALL_CHRONONS)
+def test_every_instant_has_a_date_or_a_word(t: int) -> None:
+    for text in (format_timestamp(t), instant_words(t)):
+        assert re.fullmatch(
+            r"-?∞|the (end|beginning) of time|[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", text
+        )
+    if UNDATED <= t < INFINITY:
+        assert parse_timestamp(format_timestamp(t)) == t
+
 
 @given(CHRONONS)
 def test_a_timestamp_reads_back_from_its_text(t: int) -> None:
@@ -236,7 +257,9 @@ def test_what_is_no_timestamp(text: str) -> None:
 
 def test_the_ends_of_the_line_as_text() -> None:
     assert (format_timestamp(INFINITY), format_timestamp(LEAST)) == ("∞", "-∞")
-    assert format_timestamp(LAST + 1) == f"{LAST + 1}µs"
+    assert format_timestamp(LAST + 1) == "+10000-01-01T00:00:00.000000"
+    assert (format_timestamp(UNDATED - 1), format_timestamp(LEAST - 1)) == ("-∞", "-∞")
+    assert format_timestamp(UNDATED) == "-290307-01-03T13:24:16.851969"
     assert timestamp_sql(INFINITY) == "TIMESTAMP '∞'"
 
 

@@ -55,16 +55,30 @@ def test_names_plans_and_mistakes_need_no_spark(db: everview.Database) -> None:
     assert desk.say("\\d") == ("nothing yet; make a stream with CREATE STREAM\n", "")
     assert desk.say(STREAM, HOT) == ("", "")
     assert desk.say("\\d") == ("stream         rooms\nview           hot\n", "")
-    assert desk.say("\\d rooms;")[0].startswith("kind: stream\nname: rooms\n")
+    assert desk.say("\\d rooms;") == (
+        "stream rooms\n  room         STRING\n  temperature  INT\n  ts           TIMESTAMP  TIMELINE\n"
+        "source: INSERT\nwatermark: nothing is known yet\nrows: 0 taken, 0 late, 0 rejected\nused by: hot\n",
+        "",
+    )
     assert "Filter rooms.temperature > 80" in desk.say("\\explain SELECT * FROM hot")[0]
-    assert desk.say("\\?") == (HELP + "\n", "")
+    assert desk.say("\\?") == desk.say("help") == desk.say("HELP;") == (HELP + "\n", "")
+    assert desk.say("\\status")[0].startswith("step 0: not known yet\n\nstream ")
     out, err = desk.say("SELECT * FROM cold;")
     assert (out, err.splitlines()[0]) == ("", "there is no stream, table or view 'cold'")
     assert "did you mean '\\run'?" in desk.say("\\runn")[1]
     assert "\\run does not know 'away'" in desk.say("\\run away")[1]
     assert "only a view has a change stream" in desk.say("\\tail rooms")[1]
     assert desk.say("SHOW VIEWS;") == ("hot\n", "")
-    assert not desk.shell.take("\\q")
+    for word in ("\\q", "exit", "Quit;", " exit ; "):
+        assert not desk.shell.take(word)
+
+
+def test_a_fault_does_not_end_the_shell(db: everview.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(sql: str) -> None:
+        raise KeyError("odd")
+
+    monkeypatch.setattr(db, "statements", fail)
+    assert Desk(db).say("SELECT 1;") == ("", "a fault of Everview, not of yours: KeyError: 'odd'\n")
 
 
 @pytest.mark.spark
@@ -72,7 +86,7 @@ def test_a_session(spark: Any, tmp_path: Path) -> None:
     with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
         desk = Desk(db, looks=1)
         desk.say(STREAM + HOT, "INSERT INTO rooms VALUES ('a', 99, TIMESTAMP '2026-01-01 00:00:01');")
-        assert desk.say("\\run") == ("0 rows in, 1 changes; known up to 2026-01-01T00:00:01.000000\n", "")
+        assert desk.say("\\run") == ("0 rows in, 1 change; known up to 2026-01-01T00:00:01.000000\n", "")
         assert desk.say("SELECT room FROM hot;\n") == ("room\na\n", "")
         out, err = desk.say("\\tail hot")
         assert err == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from everview.algebra.types import TIMESTAMP, DataType, wider
@@ -143,6 +143,22 @@ class Schema:
 
     def __str__(self) -> str:
         return ", ".join(f"{f.qualified} {f.type}" for f in self.fields)
+
+
+def names_beside(names: Iterable[str], *ours: str) -> list[str]:
+    """Names for columns of ours beside those of a user: with as many _ before as keep them apart.
+
+    >>> names_beside(["k", "N", "_n", "old"], "from", "n", "old")
+    ['from', '__n', '_old']
+    """
+    taken = {name.casefold() for name in names}
+    found = []
+    for name in ours:
+        while name in taken:
+            name = f"_{name}"
+        found.append(name)
+        taken.add(name)
+    return found
 
 
 def fields_of(schemas: Sequence[Schema]) -> tuple[Field, ...]:

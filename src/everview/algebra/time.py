@@ -18,6 +18,9 @@ Chronon = int
 
 INFINITY: Chronon = 2**63 - 1
 LEAST: Chronon = -(2**63) + 1  # one below it is the bound before the first step
+# A table that changes before any stream has a row changes at one of the first chronons: these have an order,
+# but no date.
+UNDATED: Chronon = LEAST + 2**40
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -38,8 +41,9 @@ UNITS = {
 }
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CALENDAR = 146_097 * DAY  # 400 years, after which the calendar repeats
 _TIMESTAMP = re.compile(
-    r"(\d{4,6})-(\d{1,2})-(\d{1,2})"
+    r"([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})"
     r"(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
     r"\s*(Z|UTC|[+-]\d{1,2}(?::?\d{2})?)?"
 )
@@ -180,16 +184,17 @@ def parse_timestamp(text: str, offset: int = 0) -> Chronon | None:
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
+    cycles, since_1970 = divmod(int(year) - 1970, 400)
+    time = int(hour or 0), int(minute or 0), int(second or 0)
     try:
-        moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC
-        )
+        moment = datetime(1970 + since_1970, int(month), int(day), *time, tzinfo=UTC)
     except ValueError:
         return None
     micros = int(((fraction or "") + "000000")[:6])
     if zone is not None:
         offset = _zone_offset(zone)
-    return (moment - _EPOCH) // timedelta(microseconds=1) + micros - offset
+    t = cycles * CALENDAR + (moment - _EPOCH) // timedelta(microseconds=1) + micros - offset
+    return t if UNDATED <= t < INFINITY else None
 
 
 def _zone_offset(zone: str) -> int:
@@ -202,19 +207,35 @@ def _zone_offset(zone: str) -> int:
 
 
 def format_timestamp(t: Chronon) -> str:
-    """ISO 8601 with microseconds, UTC; the ends of the line as -∞ and ∞.
+    """ISO 8601 with microseconds, UTC; ∞ for the end of the line, -∞ for all that has no date.
 
-    >>> format_timestamp(1_000_000), format_timestamp(INFINITY)
-    ('1970-01-01T00:00:01.000000', '∞')
+    Years beyond 9999 have a sign, as in Spark.
+
+    >>> format_timestamp(1_000_000), format_timestamp(INFINITY), format_timestamp(LEAST)
+    ('1970-01-01T00:00:01.000000', '∞', '-∞')
+    >>> format_timestamp(INFINITY - 1)
+    '+294247-01-10T04:00:54.775806'
     """
-    if t == INFINITY:
+    if t >= INFINITY:
         return "∞"
-    if t == LEAST:
+    if t < UNDATED:
         return "-∞"
-    try:
-        return (_EPOCH + timedelta(microseconds=t)).strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0")
-    except OverflowError:
-        return f"{t}µs"
+    cycles, rest = divmod(t, CALENDAR)  # Python's dates end with the year 9999
+    moment = _EPOCH + timedelta(microseconds=rest)
+    year = moment.year + 400 * cycles
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}{moment.strftime('-%m-%dT%H:%M:%S.%f')}"
+
+
+def instant_words(t: Chronon) -> str:
+    """An instant as it stands in a sentence: the ends of time in words.
+
+    >>> instant_words(0), instant_words(INFINITY - 1), instant_words(LEAST - 1)
+    ('1970-01-01T00:00:00.000000', 'the end of time', 'the beginning of time')
+    """
+    if t >= INFINITY - 1:
+        return "the end of time"
+    return "the beginning of time" if t < UNDATED else format_timestamp(t)
 
 
 def timestamp_sql(t: Chronon) -> str:

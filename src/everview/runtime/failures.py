@@ -1,4 +1,4 @@
-"""What Spark says when a step fails, in words that help: no stack trace, no Spark jargon.
+"""What Spark says when it fails, in words that help: no stack trace, no Spark jargon.
 
 A step that fails has changed nothing: the store is as it was after the last whole step.
 """
@@ -6,15 +6,27 @@ A step that fails has changed nothing: the store is as it was after the last who
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from everview.errors import EverviewError, StoreError
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from everview.errors import EverviewError, Fault, StoreError
 from everview.runtime.sources import Fed, first_line, path_of
+
+# What Spark raises: itself, on the way to its Java process, and when that process is gone.
+SPARK_FAILURES = (PySparkException, Py4JError, ConnectionError)
 
 _AS_IT_WAS = "the store is as it was after the last whole step"
 
 # What a task of ours raised comes back as text: the class, what it says, and its next step.
 _OURS = re.compile(r"^everview\.[\w.]+: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[^\n]+))?", re.M)
+# A call without an answer has nothing behind the name of what was called.
+_JAVA_IS_GONE = re.compile(
+    r"Answer from Java side is empty|Connection refused|Error while sending or receiving"
+    r"|^An error occurred while calling \S+$"
+)
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
@@ -50,14 +62,36 @@ _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] 
             f"a file may not be read or written: {m[0]}", next_step="check the rights of the folder"
         ),
     ),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError"),
+        lambda m: StoreError(
+            "Spark has too little memory",
+            next_step=f"give it more, with a session whose spark.driver.memory is larger; {_AS_IT_WAS}",
+        ),
+    ),
 )
 
 
-def failure(error: BaseException, fed: Sequence[Fed] = ()) -> EverviewError:
-    """The error that a person is shown for what Spark or a task raised."""
+@contextmanager
+def explained_failures(fed: Sequence[Fed] = (), doing: str = "a step failed") -> Iterator[None]:
+    """What Spark raises inside is raised as an error that a person can read."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        raise failure(error, fed, doing) from error
+
+
+def failure(error: BaseException, fed: Sequence[Fed] = (), doing: str = "a step failed") -> EverviewError:
+    """The error that a person is shown for what Spark or a task raised while it was `doing` something."""
     if isinstance(error, EverviewError):
         return error
     text = str(error)
+    if isinstance(error, (Py4JNetworkError, ConnectionError)) or _JAVA_IS_GONE.search(text):
+        return StoreError(
+            "Spark has ended: its Java process is gone",
+            next_step="start again; if the system ended it for want of memory, give it less to do at once; "
+            + _AS_IT_WAS,
+        )
     ours = _OURS.search(text)
     if ours is not None:
         return StoreError(ours["what"], next_step=ours["next"] or _AS_IT_WAS)
@@ -66,13 +100,35 @@ def failure(error: BaseException, fed: Sequence[Fed] = ()) -> EverviewError:
         if found is not None:
             return said(found)
     where = f" while reading {path_of(fed[0].source)}" if len(fed) == 1 and fed[0].source else ""
-    return StoreError(f"a step failed{where}: {_cause(text)}", next_step=_AS_IT_WAS)
+    if "Traceback (most recent call last)" in text:  # of Python, in a task: that is code of ours
+        return Fault(f"{doing}{where}: {_python_error(text)}", next_step=_AS_IT_WAS)
+    return StoreError(f"{doing}{where}: {cause(text)}", next_step=_AS_IT_WAS)
 
 
-def _cause(text: str) -> str:
-    """The innermost cause that Spark tells, on one line."""
+def cause(text: str) -> str:
+    """The innermost cause that Spark tells, on one line.
+
+    >>> cause("An error occurred while calling o1.x.\\n: java.lang.RuntimeException: no [x]\\n\\tat a.b")
+    'no [x]'
+    >>> cause("[INVALID.PATTERN] The pattern is invalid: '('. SQLSTATE: 22023")
+    "The pattern is invalid: '('."
+    """
     causes = re.findall(r"Caused by: ([^\n]+)", text)
-    return first_line(Exception(causes[-1] if causes else text))
+    lost = re.search(r"Lost task [^\n]*?\(TID \d+\) \([^)]*\): ([^\n]+)", text)
+    called = re.search(r"An error occurred while calling [^\n]*\n: ([^\n]+)", text)
+    line = causes[-1] if causes else next((m[1] for m in (lost, called) if m is not None), text)
+    line = first_line(Exception(re.sub(r"^(?:(?:[a-z][\w$]*\.)+[A-Z][\w$]*: )+", "", line)))
+    return re.sub(r"\s*SQLSTATE: \w+$", "", line)
+
+
+def _python_error(text: str) -> str:
+    """The last line of a Python traceback.
+
+    >>> _python_error("Traceback (most recent call last):\\n  File x\\nValueError: odd\\n\\n\\tat org.x.Y")
+    'ValueError: odd'
+    """
+    after = text.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
+    return next((line for line in after if line and not line[0].isspace()), "an error in a task")
 
 
 def _path(text: str) -> str:

@@ -369,6 +369,11 @@ def _explanation(verb: str, where: str, error: OSError) -> StoreError:
             f"no right to {verb} {where}: {os.strerror(error.errno or 0)}",
             next_step="run as a user who may, or change the rights of the folder",
         )
+    if isinstance(error, FileNotFoundError) and verb in ("write", "make"):
+        return StoreError(
+            f"could not {verb} {where}: the folder that it lies in cannot be made",
+            next_step="check the path and the file system, or choose another place for the store",
+        )
     if isinstance(error, FileNotFoundError):
         return FileMissing(
             f"{where} is missing",

@@ -8,7 +8,7 @@ can go, and only then the slice is evaluated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -17,16 +17,20 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
-from everview.catalog import StreamEntry
+from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import Arrived
+from everview.runtime.changed_files import ChangedFile
 from everview.runtime.files import Files
 from everview.runtime.late import known_from, split_late
 from everview.runtime.manifest import Manifest, Traces
 from everview.runtime.ports import run_name, write_piece
+from everview.runtime.refused import REASON as WHY
+from everview.runtime.refused import refused_rows, row_text, split_refused
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.sources import ORIGINAL, REASON, SOURCE, Fed, Sources
-from everview.runtime.task import LINES, by_trace, settle_down, told_line
+from everview.runtime.sources import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, Fed, Sources, has_versions
+from everview.runtime.table_keys import INDEX, settle_keys
+from everview.runtime.task import LINES, by_trace, settle_down, told_line, write_run
 from everview.spark.exchange import Layout, slot
 from everview.spark.lanes import Carried
 from everview.spark.physical import column
@@ -34,11 +38,31 @@ from everview.spark.physical import column
 
 @dataclass(frozen=True)
 class TakenIn:
-    """What came for each stream and table, the runs it was written to, and why a row was refused, of one."""
+    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+
+    `changed` has all files that are known to have changed after they were read, if more were found now.
+    """
 
     arrived: Mapping[str, Arrived]
     traces: Traces
     reason: str | None = None
+    changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def with_changed_files(
+        self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
+    ) -> TakenIn:
+        """With a rejected row for each file that was found changed."""
+        if not found:
+            return self
+        arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
+        for name, those in found.items():
+            trace = TraceId("rejected", name)
+            reasons, paths = pl.Series([f.reason for f in those]), pl.Series([f.path for f in those])
+            rows = refused_rows(reasons, paths, before.step + 1, known_from(before))
+            traces[trace] = (*traces.get(trace, ()), write_run(trace, rows, files, before.step + 1))
+            arrived[name] = arrived.get(name, Arrived()) + Arrived(rejected=len(those))
+            changed[name] = {**changed.get(name, {}), **{f.path: f.now for f in those}}
+        return replace(self, arrived=arrived, traces=traces, changed=changed)
 
 
 def take_in(
@@ -49,10 +73,16 @@ def take_in(
     step: int,
     files: Files,
     partitions: int,
+    now: int,
 ) -> TakenIn:
-    """Writes the rows of a batch into the store; `begin` is when those of tables hold from."""
+    """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
+
+    `now` is what the clock says: the same for all tasks of a step.
+    """
     known = replace(manifest, traces={}, marks=())
-    task = IntakeTask(sources.entries, sources.layout, sources.carried, known, begin, step, files, partitions)
+    task = IntakeTask(
+        sources.entries, sources.layout, sources.carried, known, begin, step, files, partitions, now
+    )
     lines = [json.loads(line.run) for line in frame.mapInArrow(task, LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
@@ -60,7 +90,16 @@ def take_in(
             arrived[name] += Arrived(**came)
     written = ((TraceId(**trace), Run.from_json(run)) for line in lines for trace, run in line["traces"])
     reason = next((line["reason"] for line in lines if line["reason"] is not None), None)
-    return TakenIn(arrived, by_trace(written), reason)
+    traces = by_trace(written)
+    for entry in sources.entries:
+        aside = [Run.from_json(run) for line in lines for run in line["aside"].get(entry.name, ())]
+        if aside and isinstance(entry, TableEntry):
+            held = manifest.runs(TraceId("inbox", entry.name))
+            settled = settle_keys(frame.sparkSession, files, entry, held, aside, begin, step)
+            twice = sum(run.rows for run in settled.get(TraceId("rejected", entry.name), ()))
+            arrived[entry.name] += Arrived(-twice, rejected=twice)
+            traces |= {trace: (*traces.get(trace, ()), *runs) for trace, runs in settled.items()}
+    return TakenIn(arrived, traces, reason)
 
 
 @dataclass
@@ -69,6 +108,7 @@ class _Sorted:
 
     arrived: dict[str, Arrived] = field(default_factory=dict)
     traces: list[tuple[TraceId, Run]] = field(default_factory=list)
+    aside: dict[str, list[Run]] = field(default_factory=dict)
     reason: str | None = None
 
     def line(self) -> str:
@@ -76,6 +116,7 @@ class _Sorted:
             {
                 "arrived": {name: vars(came) for name, came in self.arrived.items()},
                 "traces": [[vars(trace), run.to_json()] for trace, run in self.traces],
+                "aside": {name: [run.to_json() for run in runs] for name, runs in self.aside.items()},
                 "reason": self.reason,
             }
         )
@@ -83,7 +124,11 @@ class _Sorted:
 
 @dataclass(frozen=True)
 class IntakeTask:
-    """Sorts the rows of a batch and writes them; tells what came, and which runs there are now."""
+    """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
+
+    Rows of a table with a key are set aside in runs that no manifest names: only when all are there it is
+    known which of them count.
+    """
 
     entries: tuple[Fed, ...]
     layout: Layout
@@ -93,6 +138,7 @@ class IntakeTask:
     step: int
     files: Files
     partitions: int
+    now: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One line, if there were rows."""
@@ -113,15 +159,25 @@ class IntakeTask:
         refused = rows.height - rows.get_column(REASON).null_count()
         if refused:
             wrong = rows.filter(pl.col(REASON).is_not_null())
-            done.reason = str(wrong[REASON][0])
-            self._write(TraceId("rejected", entry.name), self._refused(wrong), done)
+            self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
             rows = rows.filter(pl.col(REASON).is_null())
         wide = self._wide(rows, number)
+        wide, wrong = split_refused(wide, entry, self.now, self.begin)
+        if not wrong.is_empty():
+            refused += wrong.height
+            self._reject(entry, wrong[WHY], row_text(wrong, entry.columns.names), done)
         good, late, arrived = split_late(wide, entry, self.manifest, self.step)
         done.arrived[entry.name] = replace(arrived, rejected=refused)
         if late is not None:
             self._write(TraceId("late", entry.name), late, done)
         if good.is_empty():
+            return
+        if FILE in good.columns:
+            trace = TraceId("inbox", entry.name)
+            path = f"{trace.folder}/{run_name(self.step, ())}"
+            done.aside.setdefault(entry.name, []).append(
+                Run.of(path, good, self.files.write_frame(path, good))
+            )
             return
         lanes = self.carried[number]
         name = run_name(self.step, lanes)
@@ -142,17 +198,18 @@ class IntakeTask:
         begin = rows.get_column(FROM) if isinstance(entry, StreamEntry) else pl.lit(self.begin, pl.Int64)
         columns = [rows.get_column(old).alias(new) for old, new in own.items()]
         made = pl.DataFrame([*columns, *(rows.get_column(c) for c in sorted(brought))])
+        if has_versions(entry):
+            made = made.with_columns(rows.get_column(c) for c in (FILE, TIME, BLOCK)).with_columns(
+                pl.int_range(pl.len(), dtype=pl.Int64).alias(INDEX)
+            )
         return made.with_columns(
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )
 
-    def _refused(self, rows: Frame) -> Frame:
-        said = [pl.lit(self.step, pl.Int64), pl.col(REASON), pl.col(ORIGINAL)]
-        times = {FROM: known_from(self.manifest), UNTIL: INFINITY, N: 1}
-        return rows.select(
-            *(e.alias(column(i)) for i, e in enumerate(said)),
-            *(pl.lit(t, pl.Int64).alias(name) for name, t in times.items()),
-        )
+    def _reject(self, entry: Fed, reason: pl.Series, text: pl.Series, done: _Sorted) -> None:
+        done.reason = done.reason or str(reason[0])
+        rows = refused_rows(reason, text, self.step, known_from(self.manifest))
+        self._write(TraceId("rejected", entry.name), rows, done)
 
     def _write(self, trace: TraceId, rows: Frame, done: _Sorted, name: str | None = None) -> None:
         path = f"{trace.folder}/{name or run_name(self.step, ())}"

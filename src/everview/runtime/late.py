@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from everview.algebra.time import format_timestamp
+from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 from everview.runtime.bounds import LAST, Arrived
 from everview.runtime.manifest import Manifest
+from everview.runtime.refused import row_text
 from everview.spark.physical import column
 
 
@@ -59,16 +60,10 @@ def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: 
         pl.when(pl.col(f"_late_{name}")).then(pl.lit(why_late(name, bound))) for name, bound in bounds.items()
     )
     own = [column(i) for i in range(len(entry.columns))]
-    text = pl.struct(_shown(late, c).alias(n) for c, n in zip(own, entry.columns.names, strict=True))
-    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, text.struct.json_encode()]
+    said: Sequence[pl.Expr] = [pl.lit(step, pl.Int64), reason, pl.lit(row_text(late, entry.columns.names))]
     extra = [e.alias(column(len(own) + i)) for i, e in enumerate(said)]
     begin = pl.lit(known_from(manifest), pl.Int64).alias(FROM)
     return late.select(*own, *extra, begin, UNTIL, N)
-
-
-def _shown(late: Frame, name: str) -> pl.Expr:
-    """A column as it stands in a text; bytes as Spark writes them."""
-    return pl.col(name).bin.encode("base64") if late.schema[name] == pl.Binary else pl.col(name)
 
 
 def known_from(manifest: Manifest) -> int:
@@ -82,4 +77,4 @@ def why_late(line: str, bound: int) -> str:
     >>> why_late("ts", 0)
     'ts is not after 1970-01-01T00:00:00.000000, up to where all was known'
     """
-    return f"{line} is not after {format_timestamp(bound)}, up to where all was known"
+    return f"{line} is not after {instant_words(bound)}, up to where all was known"

@@ -81,6 +81,15 @@ def acquire(files: Files) -> Lock:
     return LocalLock(files) if files.local else FileLock(files)
 
 
+def writer_of(files: Files) -> str | None:
+    """Who writes a store now, in words; None if nobody does."""
+    try:
+        holder = Holder.from_json(files.read(LOCK))
+    except StoreError:
+        return None
+    return None if holder is None or holder.is_dead() else _named(holder)
+
+
 class LocalLock:
     """A lock of the operating system on a file in a local folder."""
 

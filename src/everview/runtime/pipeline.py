@@ -11,23 +11,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
+from everview.runtime.changed_files import changed_files
+from everview.runtime.evaluable import require_evaluable
 from everview.runtime.evaluate import hasty
-from everview.runtime.failures import failure
+from everview.runtime.failures import SPARK_FAILURES, explained_failures, failure
 from everview.runtime.housekeeping import forget
 from everview.runtime.inserts import table_rows
 from everview.runtime.intake import TakenIn, take_in
@@ -36,18 +36,22 @@ from everview.runtime.late import split_late
 from everview.runtime.manifest import Manifest
 from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId, bring_to_disk
-from everview.runtime.session import LOCAL, local_session, prepared
+from everview.runtime.scheduled import changes_after
+from everview.runtime.session import LOCAL, local_session, prepared, stop_session
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
-from everview.runtime.store import Settings, Store
-from everview.runtime.tables import Assignments, put_in, require_key, rows_to_change, taken_back
-from everview.runtime.task import LINES, WriteTask, read_lines
+from everview.runtime.store import CHECKPOINT, Settings, Store
+from everview.runtime.tables import Assignments, carry_out, change_of, require_key, rows_after
+from everview.runtime.task import write_rows
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
 from everview.runtime.work import Work as Work
 from everview.sql.ad_hoc import Query
+from everview.sql.statements import Selection
 
 _CLEAN_EVERY = 10  # steps
+_LOOK_EVERY = 60.0  # seconds, at files that were read
+_LOOK_SHARE = 0.02  # at most this part of the time is spent on it
 
 
 class Pipeline:
@@ -61,7 +65,9 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         self._background: Work | None = None
         self._failure: Exception | None = None
+        self.last_failure: Exception | None = None  # of the steps in the background, until they go on
         self._stopping = False
+        self._look_at = 0.0  # when files that were read are looked at again
         self._one_at_a_time = threading.RLock()
 
     @property
@@ -79,7 +85,7 @@ class Pipeline:
         finally:
             self.store.close()
             if self._given is None and self._session is not None:
-                self._session.stop()
+                stop_session(self._session)
                 self._session = None
 
     @property
@@ -94,10 +100,8 @@ class Pipeline:
 
     def answer(self, work: Work, query: Query) -> DataFrame:
         """The answer of a query; where it has to be worked out at once and fails, what failed."""
-        try:
+        with explained_failures(work.fed):
             return self.asked(work).answer(query)
-        except (PySparkException, Py4JError) as error:
-            raise failure(error, work.fed) from error
 
     def changes(self, work: Work, view: str, encoding: str, since: int | None) -> DataFrame:
         """The change stream of a view, after a step if one is given."""
@@ -113,15 +117,21 @@ class Pipeline:
                 f"where step {since} ended is not known any more",
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
-        return asked.changes(name, encoding, after)
+        with explained_failures(work.fed):
+            return asked.changes(name, encoding, after)
 
     # Taking in by hand
 
-    def take_in(self, entry: Entry, rows: object, at: Chronon | None = None) -> Arrived:
-        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream."""
+    def take_in(
+        self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
+    ) -> Arrived:
+        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream.
+
+        A Spark frame whose types are known to fit is cast; else a value that would lose something is refused.
+        """
         target = _fed_by_hand(entry)
         if isinstance(rows, DataFrame):
-            return self._take_in_frame(target, rows, at)
+            return self._take_in_frame(target, rows, at, lossless)
         with self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
@@ -139,15 +149,15 @@ class Pipeline:
             return arrived
 
     def _take_in_frame(
-        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None
+        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None, lossless: bool
     ) -> Arrived:
         """The same for a Spark frame, which stays where it is."""
-        with self._one_at_a_time:
+        with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
-            sources = Sources.of_frame(rows, target)
-            taken = self._sorted(sources, sources.frame, before, begin)
+            sources = Sources.of_frame(rows, target, lossless)
+            taken = self._sorted(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
                 raise StoreError(
@@ -158,10 +168,18 @@ class Pipeline:
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
 
-    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int) -> TakenIn:
+    def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
+        """Puts the first rows into a table; what was left of one that was not finished goes."""
+        with self._one_at_a_time:
+            before, trace = self.store.manifest(), TraceId("inbox", entry.name)
+            if before.runs(trace):
+                self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
+            self._take_in_frame(entry, rows, None, lossless=False)
+
+    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
-        files = hasty(self.store.files)
-        return take_in(sources, frame, before, begin, before.step + 1, files, self.store.settings.partitions)
+        files, partitions = hasty(self.store.files), self.store.settings.partitions
+        return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
     def _took_in(
         self,
@@ -172,11 +190,18 @@ class Pipeline:
         traces: Mapping[TraceId, tuple[Run, ...]],
         at: Chronon | None,
     ) -> None:
-        if isinstance(target, TableEntry) and target.key:
-            trace = TraceId("inbox", target.name)
-            new = traces.get(trace, ())[len(before.runs(trace)) :]
-            kept = self._kept(before, Catalog({target.name.casefold(): target}))
-            require_key(kept, target, new, self._begin(before, at))
+        trace = TraceId("inbox", target.name)
+        new = traces.get(trace, ())[len(before.runs(trace)) :]
+        if isinstance(target, TableEntry) and new:
+            begin = self._begin(before, at)
+            later = changes_after(before, target, begin)
+            if later or target.key:
+                kept = self._kept(before, Catalog({target.name.casefold(): target}))
+                if later:
+                    followed = rows_after(kept, target, kept.read(new, target.columns.types), later)
+                    new = write_rows(followed, trace, kept.files, step)
+                    traces = {**traces, trace: (*before.runs(trace), *new)}
+                require_key(kept, target, new, begin)
         known = took_in(before, {target.name: arrived}, self.now())
         self._end(before, replace(known.with_traces(traces), step=step))
 
@@ -199,24 +224,22 @@ class Pipeline:
         return at
 
     def change_table(
-        self, entry: TableEntry, where: Expression, assignments: Assignments | None, at: Chronon | None
+        self,
+        work: Work,
+        entry: TableEntry,
+        rows: Selection,
+        assignments: Assignments | None,
+        at: Chronon | None,
     ) -> int:
         """UPDATE, or DELETE without assignments; how many rows it changes."""
-        with self._one_at_a_time:
+        with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._begin(before, at)
-            kept = self._kept(before, Catalog({entry.name.casefold(): entry}))
-            rows = rows_to_change(kept, entry, where, begin).localCheckpoint()
-            changed = taken_back(rows, entry, begin)
-            if assignments is not None:
-                changed = changed.unionAll(put_in(rows, entry, assignments, begin))
-            trace = TraceId("inbox", entry.name)
-            lines = changed.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
-            new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
-            require_key(kept, entry, new, begin)
-            runs = (*before.runs(trace), *new)
-            self._end(before, replace(before.with_traces({trace: runs}), step=step))
-            return int(rows.selectExpr("coalesce(sum(_n), 0) AS n").collect()[0].n)
+            change = change_of(entry, rows, assignments, begin, step)
+            done = carry_out(self._kept(before, work.catalog), self.asked(work), entry, change, rows)
+            after = replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
+            self._end(before, after)
+            return done.rows
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         return Kept(self.session, self.store.files, manifest, catalog)
@@ -236,8 +259,11 @@ class Pipeline:
         """A view that is new to a store that has run begins at the bound, from all that is kept."""
         with self._one_at_a_time:
             before = self.store.manifest()
+            if before.bound > BEFORE_ALL or self._session is not None:
+                require_evaluable(self.session, name, work.plans(before.since)[name])
             if before.bound > BEFORE_ALL:
-                self._end(before, first_slice(self.session, self.store, work, before, name))
+                with explained_failures(doing=f"the view '{name}' cannot be computed"):
+                    self._end(before, first_slice(self.session, self.store, work, before, name))
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -245,7 +271,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts")
+                for part in ("since", "bounds", "newest", "heard", "counts", "changed", "scheduled")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))
@@ -265,13 +291,13 @@ class Pipeline:
                 progress(step)
 
         if work.fed:
-            query = self._stream(work, told)
+            with explained_failures(work.fed):
+                query = self._stream(work, told)
             self._wait(query, work)
+        self.last_failure = None
         if finish or not steps:
-            try:
+            with explained_failures(work.fed):
                 self._step(work, None, None, finish, told)
-            except (PySparkException, Py4JError) as error:
-                raise failure(error, work.fed) from error
         self._clean()
         return steps
 
@@ -281,16 +307,46 @@ class Pipeline:
         """Goes on in the background: a step whenever there is something, and at least every second."""
         self._require_still("start")
         self._background = work
-        self._query = self._stream(work, progress or (lambda _: None), interval)
+        with explained_failures(work.fed):
+            self._query = self._stream(work, progress or (lambda _: None), interval)
+        self.last_failure = None
+
+    def check(self) -> None:
+        """Raise what has ended the steps in the background, once."""
+        found = self.failed()
+        if found is not None:
+            query, self._query, self._failure, self.last_failure = self._query, None, None, found
+            with suppress(*SPARK_FAILURES):
+                if query is not None:
+                    query.stop()
+            raise found
+
+    def failed(self) -> Exception | None:
+        """What has ended the steps in the background, if that has happened since they were started."""
+        if self._query is None:
+            return None
+        ended: Exception | None = self._failure
+        try:
+            if ended is None and self._query.isActive:
+                return None
+            ended = ended or self._query.exception()
+        except SPARK_FAILURES as error:
+            ended = error
+        if ended is None:
+            return StoreError("the steps in the background have ended", next_step="start() them again")
+        spark = isinstance(ended, SPARK_FAILURES)
+        return failure(ended, [] if self._background is None else self._background.fed) if spark else ended
 
     def stop(self) -> None:
         """Ends what goes on in the background, after the step that is under way."""
+        self.check()
         query, self._query = self._query, None
         if query is None or self._background is None:
             return
         with self._one_at_a_time:  # the step under way ends first; none begins after it
             self._stopping = True
-        query.stop()
+        with explained_failures(self._background.fed):
+            query.stop()
         self._raise_failure(self._background)
         self._clean()
 
@@ -300,8 +356,10 @@ class Pipeline:
 
     def wait(self) -> None:
         """Waits while steps go on in the background; what ends them is raised here."""
-        if self._query is not None and self._background is not None:
-            self._wait(self._query, self._background)
+        if self._query is not None:
+            with suppress(*SPARK_FAILURES):
+                self._query.awaitTermination()
+            self.check()
 
     def _require_still(self, what: str) -> None:
         if self._query is not None:
@@ -318,7 +376,7 @@ class Pipeline:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
         lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
-        self._failure, self._stopping = None, False
+        self._failure, self._stopping, self._look_at = None, False, 0.0
 
         def step(frame: DataFrame, batch: int) -> None:
             with self._one_at_a_time:
@@ -337,10 +395,21 @@ class Pipeline:
         )
         return timed.start()
 
+    def _with_changed_files(self, work: Work, before: Manifest, taken: TakenIn) -> TakenIn:
+        """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
+        started = time.monotonic()
+        if started < self._look_at or not work.fed:
+            return taken
+        checkpoint = self.store.files.below(CHECKPOINT)
+        found = changed_files(checkpoint, work.fed, before.batch, before.changed)
+        seconds = time.monotonic() - started
+        self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
+        return taken.with_changed_files(found, before, hasty(self.store.files))
+
     def _wait(self, query: StreamingQuery, work: Work) -> None:
         try:
             query.awaitTermination()
-        except PySparkException as error:
+        except SPARK_FAILURES as error:
             self._raise_failure(work)
             raise failure(error, work.fed) from error
         except BaseException:
@@ -350,7 +419,7 @@ class Pipeline:
     def _raise_failure(self, work: Work) -> None:
         """What a step in the background raised; a fault of ours stays one."""
         error, self._failure = self._failure, None
-        if isinstance(error, (PySparkException, Py4JError)):
+        if isinstance(error, SPARK_FAILURES):
             raise failure(error, work.fed) from error
         if error is not None:
             raise error
@@ -368,18 +437,20 @@ class Pipeline:
         A batch that Spark sends again because it does not know that its step was done, was done.
         """
         with self._one_at_a_time:
-            started = time.perf_counter()
+            started, now = time.perf_counter(), self.now()
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
             taken = TakenIn({}, {})
             if came is not None and came[1].entries:
-                taken = self._sorted(came[1], came[0], before, before.bound + 1)
+                taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
+            taken = self._with_changed_files(work, before, taken)
             arrived = taken.arrived
-            moved = move(work.streams, before, arrived, finish=finish, now=self.now())
+            moved = move(work.streams, before, arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
                 return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
             after = replace(after, batch=before.batch if number is None else number)

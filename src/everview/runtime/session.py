@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -36,6 +38,9 @@ RELIED_ON = {
     "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
     "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+    # Many small files: Spark would start a task for each file that it lists, and one for 32 that it reads.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.sql.files.openCostInBytes": str(128 * 1024),
 }
 
 # For a store in a local folder. The one that Spark takes by itself lets other programs look at each file, and
@@ -87,13 +92,43 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
             with path.open("ab") as log:
                 return launch_gateway(conf, {"stderr": log, "start_new_session": True})  # type: ignore[no-untyped-call]
         except PySparkException as error:
-            said = [line.strip() for line in path.read_text(errors="replace").split("\n") if line.strip()]
-            raise StoreError(
-                f"Spark does not start: {said[-1] if said else error}",
-                next_step="check that Java 17 or later is there: java -version",
-            ) from error
+            raise _did_not_start(path.read_text(errors="replace"), error) from error
         except OSError as error:
             raise StoreError(f"Spark does not start: {error}", next_step="check that file") from error
+
+
+# What Java says first of all, and what it says after the cause.
+_NO_CAUSE = re.compile(
+    r"WARNING: |WARN |Picked up |Using Spark's default|Setting default log level|To adjust logging level"
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|INFO) |at [\w.$/]+\(|\.\.\. \d+ more"
+    r"|A fatal exception has occurred"
+    r"|Error: (A JNI error|Could not create the Java Virtual Machine|Unable to initialize main class)"
+)
+
+
+def _did_not_start(said: str, error: Exception) -> StoreError:
+    """Why the Java process ended at once: the innermost cause that it told, or else its first error."""
+    lines = [line.strip() for line in said.splitlines()]
+    telling = [line for line in lines if line and not _NO_CAUSE.match(line)]
+    causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
+    why = (causes[-1:] or telling[:1] or [line for line in lines if line][-1:] or [str(error)])[0]
+    why = why.removeprefix('Exception in thread "main" ')
+    if "UnsupportedClassVersionError" in said:
+        why = "this Java is too old"
+    return StoreError(
+        f"Spark does not start: {why}",
+        next_step=f"check that Java 17 or later is there: java -version; {LOG}=FILE keeps what Spark says",
+    )
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session of our own; if its Java process is gone already, let the next one start anew."""
+    try:
+        session.stop()
+    except (Py4JError, ConnectionError):
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
 
 
 @contextmanager

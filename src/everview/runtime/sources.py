@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -17,10 +17,12 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
+from everview.algebra.schema import names_beside
 from everview.algebra.text import name_sql, string_sql, type_sql
 from everview.algebra.time import INFINITY
 from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
+from everview.runtime.spark_rows import cast_rows
 from everview.spark.catalyst import FROM, UNTIL, N, null_sql, spark_type
 from everview.spark.exchange import Layout, slot
 from everview.spark.lanes import Carriage, Carried, Lane, brought
@@ -28,11 +30,16 @@ from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
+# Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
+FILE, TIME, BLOCK = PLACE = "_everview_file", "_everview_time", "_everview_block"
+
 Fed = StreamEntry | TableEntry
 
 _TEXTS = ("csv", "json")
 _FILES = (*_TEXTS, "parquet", "orc", "text", "avro", "xml")
 _KNOWN = (*_FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
+_SIZES = ("maxfilespertrigger", "maxbytespertrigger")
+FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
 _BROKEN = "_everview_broken"  # where Spark puts the text of a row that does not parse
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -76,12 +83,13 @@ class Sources:
         ]
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
+        versions = any(map(has_versions, entries))
         placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside)
+            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
             for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
         ]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside))
+            placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside, versions))
         carried = tuple(
             dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
             for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
@@ -89,22 +97,11 @@ class Sources:
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
     @classmethod
-    def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
+    def of_frame(cls, rows: DataFrame, entry: Fed, lossless: bool = True) -> Sources:
         """A frame that is given for a stream or a table, its columns by their names."""
-        there = {entry.columns.find(name).name: name for name in rows.columns}
-        columns = [
-            f"try_cast({name_sql(there[f.name]) if f.name in there else 'NULL'} AS {type_sql(f.type)}) "
-            f"AS {name_sql(f.name)}"
-            for f in entry.columns
-        ]
-        given = [(f, name_sql(there[f.name])) for f in entry.columns if f.name in there]
-        wrong = [
-            f"WHEN {name} IS NOT NULL AND try_cast({name} AS {type_sql(f.type)}) IS NULL "
-            f"THEN {_said(f.name, f'CAST({name} AS STRING)', str(f.type))}"
-            for f, name in given
-        ]
-        reason = f"CASE {' '.join(wrong)} {_no_time(entry)} END AS {REASON}"
-        shown = rows.selectExpr(*columns, reason, f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
+            "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
+        )
         return cls._placed([shown], [entry])
 
 
@@ -117,15 +114,19 @@ _CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS
 
 
 def _with_change(frame: DataFrame, entry: Fed) -> DataFrame:
-    """The columns c0, c1, … and the change; when rows of tables begin is not known yet."""
-    columns = [f"{name_sql(name)} AS {column(i)}" for i, name in enumerate(entry.columns.names)]
+    """The columns c0, c1, … with the change; when rows of tables begin is not known yet."""
+    columns = [column(i) for i in range(len(entry.columns))]
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
-        begin = f"unix_micros({name_sql(entry.timelines[0].column)}) AS {FROM}"
-    return frame.selectExpr(*columns, REASON, ORIGINAL, begin, *_CHANGE[1:])
+        line = columns[entry.columns.names.index(entry.timelines[0].column)]
+        begin = f"unix_micros({line}) AS {FROM}"
+    place = [c for c in PLACE if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
-def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout) -> DataFrame:
+def _in_slots(
+    frame: DataFrame, number: int, layout: Layout, carriage: Carriage, beside: Layout, versions: bool
+) -> DataFrame:
     """The columns of one source in their slots, and in others what they bring along."""
     for texts in carriage.lets():
         frame = frame.selectExpr("*", *texts)
@@ -133,7 +134,9 @@ def _in_slots(frame: DataFrame, number: int, layout: Layout, carriage: Carriage,
     more = {} if number < 0 else dict(zip(beside.sides[number], carriage.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {brought(i)}" for i, t in enumerate(beside.slots)]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, FROM)
+    types = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"} if versions else {}
+    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
 def _open(session: SparkSession, entry: Fed) -> DataFrame:
@@ -156,17 +159,36 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
         S.StructField(n, spark_type(own[n.casefold()].type) if n.casefold() in own else S.StringType())
         for n in names
     ]
-    schema = S.StructType([*fields, S.StructField(_BROKEN, S.StringType())])
+    (mark,) = names_beside(names, _BROKEN)
+    schema = S.StructType([*fields, S.StructField(mark, S.StringType())])
     options = {"enforceSchema": "false"} if source.format == "csv" else {}
-    options |= dict(source.options) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    options |= (
+        _file_options(entry)
+        | dict(source.options)
+        | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": mark}
+    )
     reader = session.readStream.format(source.format).schema(schema).options(**options)
     frame = reader.name(source_name(entry)).load(path_of(source))
-    broken = name_sql(_BROKEN)
-    why = _why_csv(names, entry, source) if source.format == "csv" else _why_json(entry)
+    broken = name_sql(mark)
+    why = _why_csv(names, entry, source, broken) if source.format == "csv" else _why_json(entry, broken)
     reason = f"CASE WHEN {broken} IS NOT NULL THEN {why} {_no_time(entry)} END"
     written = f"struct({', '.join(map(name_sql, names))})"
     text = f"to_{source.format}({written})"
     return _with_reason(frame, entry, reason, f"coalesce({broken}, {text})")
+
+
+def _file_options(entry: Fed) -> dict[str, str]:
+    """What Everview asks of a source of files, unless its options say otherwise.
+
+    A step is of bounded size, but for tables: all that is there when a store begins holds from the beginning.
+    No file is too old: by itself, Spark skips a file that is a week older than the newest one without a word.
+    """
+    source = entry.source
+    if source is None or not reads_files(entry):
+        return {}
+    sized = any(name.casefold() in _SIZES for name, _ in source.options)
+    limit = {} if sized or isinstance(entry, TableEntry) else {"maxFilesPerTrigger": str(FILES_A_STEP)}
+    return {"maxFileAge": "100000d", **limit}
 
 
 def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[str]:
@@ -174,7 +196,7 @@ def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[st
     own = list(entry.columns.names)
     if source.format != "csv" or dict(source.options).get("header", "false").casefold() != "true":
         return own
-    options = {k: v for k, v in source.options if k.casefold() not in ("maxfilespertrigger", "enforceschema")}
+    options = {k: v for k, v in source.options if k.casefold() not in (*_SIZES, "enforceschema")}
     found = session.read.format("csv").options(**options).load(path_of(source)).columns
     if not found:
         return own  # nothing there yet: the first file will have to have these
@@ -190,19 +212,19 @@ def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[st
     return list(found)
 
 
-def _why_csv(names: Sequence[str], entry: Fed, source: Source) -> str:
+def _why_csv(names: Sequence[str], entry: Fed, source: Source, broken: str) -> str:
     """Why a line did not parse: the first column whose text is no value of its type, or their number."""
     wanted = dict(source.options)
     pairs = [(k, wanted[k]) for k in ("sep", "delimiter", "quote", "escape") if k in wanted]
     listed = ", ".join(f"{string_sql(k)}, {string_sql(v)}" for k, v in pairs)
     options = f", map({listed})" if pairs else ""
     columns = ", ".join(f"{name_sql(n)} STRING" for n in names)
-    parsed = f"from_csv({name_sql(_BROKEN)}, {string_sql(columns)}{options})"
+    parsed = f"from_csv({broken}, {string_sql(columns)}{options})"
     return _first_wrong(entry, lambda name: f"{parsed}.{name_sql(name)}", f"it has not {len(names)} columns")
 
 
-def _why_json(entry: Fed) -> str:
-    parsed = f"from_json({name_sql(_BROKEN)}, 'map<string,string>')"
+def _why_json(entry: Fed, broken: str) -> str:
+    parsed = f"from_json({broken}, 'map<string,string>')"
     wrong = _first_wrong(
         entry, lambda name: f"{parsed}[{string_sql(name)}]", "its values do not fit the columns"
     )
@@ -224,7 +246,8 @@ def _said(name: str, text: str, type_: str) -> str:
 
 def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """A source that has columns of its own: ours are found among them by their names."""
-    reader = session.readStream.format(source.format).options(**dict(source.options))
+    options = _file_options(entry) | dict(source.options)
+    reader = session.readStream.format(source.format).options(**options)
     if source.format in _FILES:
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         reader = reader.schema(S.StructType(fields))
@@ -252,11 +275,44 @@ def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFram
 
 
 def _with_reason(frame: DataFrame, entry: Fed, reason: str, text: str) -> DataFrame:
-    names = [(name_sql(f.name), type_sql(f.type)) for f in entry.columns]
-    columns = [f"try_cast({name} AS {type_}) AS {name}" for name, type_ in names]
-    marked = frame.selectExpr("*", f"{reason} AS {REASON}")
-    original = f"CASE WHEN {REASON} IS NOT NULL THEN {text} END AS {ORIGINAL}"
-    return marked.selectExpr(*columns, REASON, original)
+    """The columns c0, c1, …, the reason, the original text, and where the row stands.
+
+    A user's columns may have any name, also those that we give to ours.
+    """
+    columns = [
+        f"try_cast({name_sql(f.name)} AS {type_sql(f.type)}) AS {column(i)}"
+        for i, f in enumerate(entry.columns)
+    ]
+    place = _place(entry, frame.columns)
+    why, *placed = names_beside(frame.columns, REASON, *place)
+    said = zip((why, *placed), (reason, *place.values()), strict=True)
+    marked = frame.selectExpr("*", *(f"{expression} AS {name}" for name, expression in said))
+    original = f"CASE WHEN {why} IS NOT NULL THEN {text} END AS {ORIGINAL}"
+    named = [f"{name} AS {ours}" for name, ours in zip(placed, place, strict=True)]
+    return marked.selectExpr(*columns, f"{why} AS {REASON}", original, *named)
+
+
+def reads_files(entry: Fed) -> bool:
+    """Whether a stream or table is fed by files."""
+    return entry.source is not None and entry.source.format in _FILES
+
+
+def has_versions(entry: Fed) -> bool:
+    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
+
+
+def _place(entry: Fed, columns: Iterable[str]) -> dict[str, str]:
+    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    if not has_versions(entry) or entry.source is None:
+        return {}
+    if entry.source.format in _FILES:
+        (file,) = names_beside(columns, "_metadata")  # Spark, too, puts a _ before where the name is taken
+        time = f"unix_millis({file}.file_modification_time)"
+        return {FILE: f"{file}.file_path", TIME: time, BLOCK: f"{file}.file_block_start"}
+    kafka = entry.source.format == "kafka"
+    time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
+    return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
 
 
 def _no_time(entry: Fed) -> str:

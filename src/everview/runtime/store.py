@@ -36,7 +36,7 @@ from everview.runtime.manifest import Manifest
 from everview.runtime.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.runtime.trace import Trace
 
-FORMAT = 1
+FORMAT = 2  # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
 SETTINGS = "everview.json"
 CATALOG = "catalog.json"
 CHECKPOINT = "checkpoint"
@@ -50,6 +50,8 @@ class Settings:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        if type(self.partitions) is not int:
+            raise TypeError("partitions is no whole number")
         if not 0 < self.partitions <= 10_000:
             raise StoreError(f"a store cannot have {self.partitions} partitions", choices=["1 … 10000"])
         try:
@@ -229,13 +231,17 @@ def _settings(files: Files) -> Settings | None:
     try:
         body = json.loads(data)
         version = int(body.pop("format"))
-        if version <= FORMAT:
+        if version == FORMAT:
             return Settings(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise files.damaged(SETTINGS, str(error)) from error
+    newer = version > FORMAT
     raise StoreError(
-        f"the store {files} was made by a newer Everview (format {version}, this one reads {FORMAT})",
-        next_step="upgrade Everview",
+        f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
+        f" (format {version}, this one reads {FORMAT})",
+        next_step="upgrade Everview"
+        if newer
+        else "run its SQL with --path on a new folder, or open it with the Everview that made it",
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from everview.algebra.time import INFINITY, LEAST, Chronon
+from everview.algebra.time import INFINITY, UNDATED, Chronon
 from everview.spark import physical as P
 from everview.spark.catalyst import FROM, UNTIL, N
 
@@ -65,7 +65,8 @@ def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, fini
 
     `from` (NULL: since ever), `until`, `n`, c0, c1, …. A piece that ends later may still be cut or prolonged
     by a row to come. Once the input is `finished` none comes: then all that end after `after` are shown, and
-    those that never do, with `until` NULL. Ordered by until, from, columns.
+    those that never do, with `until` NULL. A piece that ends before there are dates held at no instant that
+    has one, and is left out. Ordered by until, from, columns.
 
     Two exchanges: by record, and into order. The first one is by a hash of the record that is a column, and
     is grouped by: where Spark groups floats it first takes -0.0 for 0.0, and would not see that records are
@@ -79,7 +80,7 @@ def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, fini
     pieces = _changes(placed, _PLACE, *names, _AT).select(
         _instant(F.col(_AT)).alias("from"), until.alias("until"), n.alias("n"), *names
     )
-    closed = F.col("until") > after
+    closed = F.col("until") > max(after, UNDATED - 1)
     shown = closed | F.col("until").isNull() if finished else closed
     return pieces.filter((F.col("n") != 0) & shown).orderBy(F.asc_nulls_last("until"), "from", *names)
 
@@ -114,5 +115,5 @@ def _names(columns: int | Sequence[int]) -> list[str]:
 
 
 def _instant(t: SparkColumn) -> SparkColumn:
-    """The instant, NULL for the begin of the line."""
-    return F.when(t > LEAST, t)
+    """The instant, NULL where it has no date."""
+    return F.when(t >= UNDATED, t)

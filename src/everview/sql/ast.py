@@ -34,6 +34,12 @@ class AsOf(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
 
 
+class ColumnDeclaration(exp.Expression):
+    """name TYPE [NOT NULL] [DEFAULT constant]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
+
+
 class Timeline(exp.Expression):
     """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
 
@@ -47,10 +53,11 @@ class Source(exp.Expression):
 
 
 class CreateStream(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
+        "ahead": False,
     }  # fmt: skip
 
 
@@ -78,6 +85,14 @@ class CreateTable(exp.Expression):
     }  # fmt: skip
 
 
+class CreateTableAs(exp.Expression):
+    """CREATE [NON RETROACTIVE] TABLE name AS SELECT …."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "query": True, "text": True, "non_retroactive": False,
+    }  # fmt: skip
+
+
 class CreateView(exp.Expression):
     """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
@@ -102,15 +117,23 @@ class Insert(exp.Expression):
 
 
 class Update(exp.Expression):
-    """UPDATE name SET column = value, … [WHERE …] [AT timestamp]."""
+    """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …] [AT timestamp]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "assignments": True, "where": False, "at": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "alias": False, "assignments": True, "source": False, "where": False, "at": False,
+    }  # fmt: skip
 
 
 class Delete(exp.Expression):
-    """DELETE FROM name [WHERE …] [AT timestamp]."""
+    """DELETE FROM name [alias] [WHERE …] [AT timestamp]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False, "where": False, "at": False}
+
+
+class Default(exp.Expression):
+    """DEFAULT as a value of INSERT or UPDATE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class Explain(exp.Expression):
@@ -123,6 +146,12 @@ class Show(exp.Expression):
     """SHOW STREAMS, TABLES or VIEWS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True}
+
+
+class ShowCreate(exp.Expression):
+    """SHOW CREATE STREAM, TABLE or VIEW name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
 
 
 class Describe(exp.Expression):

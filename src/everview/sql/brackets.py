@@ -83,6 +83,8 @@ class WindowParser(PlacedParser):
             found = self._parse_interval()
             if found is not None:
                 return found
+        if placeholder := self._parse_placeholder():
+            return placeholder
         sign = self._match(TokenType.DASH)
         token = self._curr
         if not self._match(TokenType.NUMBER):

@@ -8,10 +8,12 @@ from sqlglot import exp
 
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
-from everview.catalog import Lateness, Source, StreamEntry, TableEntry, stream_columns
+from everview.catalog import MAX_AHEAD, Defaults, Lateness, Source, StreamEntry, TableEntry, stream_columns
 from everview.errors import SqlError, nearest
 from everview.sql import ast
+from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
+from everview.sql.rows import constant
 from everview.sql.script import Script
 
 # Formats whose arguments have a meaning by position.
@@ -20,8 +22,9 @@ _VIEW_OPTIONS = ("history",)
 _HISTORY = "write history => INTERVAL '1' DAY, or history => 'forever'"
 
 
-def declare_stream(node: exp.Expr, script: Script) -> StreamEntry:
-    """CREATE STREAM name (columns, TIMELINE …) FROM … IDLE AFTER …."""
+def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
+    """CREATE STREAM name (columns, TIMELINE …) FROM … MAX AHEAD … IDLE AFTER …."""
+    script = context.script
     fields = _fields(node.args["columns"], script)
     lines = node.args.get("timelines") or []
     if not lines:
@@ -50,6 +53,7 @@ def declare_stream(node: exp.Expr, script: Script) -> StreamEntry:
                 )
             sequence = declared_names(fields, order, script)
     idle = node.args.get("idle")
+    source = _source(node.args.get("source"), script)
     columns = stream_columns(fields, [d.column for d in declared])
     return StreamEntry(
         node.name,
@@ -57,16 +61,35 @@ def declare_stream(node: exp.Expr, script: Script) -> StreamEntry:
         tuple(declared),
         sequence,
         None if idle is None else _positive(idle, "IDLE AFTER", script),
-        _source(node.args.get("source"), script),
+        source,
+        *_constraints(node, fields, context),
+        _max_ahead(node.args.get("ahead"), source, script),
     )
 
 
-def declare_table(node: exp.Expr, script: Script) -> TableEntry:
+def _max_ahead(node: exp.Expr | None, source: Source | None, script: Script) -> int | None:
+    """How far ahead of the clock a timestamp may be; None: as far as it likes."""
+    if node is None:
+        return MAX_AHEAD
+    if source is None:
+        raise script.error(
+            "MAX AHEAD belongs to a stream with FROM: rows that are inserted are not compared with the clock",
+            node,
+            next_step="leave it out",
+        )
+    return None if isinstance(node, exp.Null) else _positive(node, "MAX AHEAD", script)
+
+
+def declare_table(node: exp.Expr, context: Context) -> TableEntry:
     """CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (…)) FROM …."""
+    script = context.script
     fields = _fields(node.args["columns"], script)
     key = declared_names(fields, node.args.get("key") or (), script)
     source = _source(node.args.get("source"), script)
-    return TableEntry(node.name, Schema(fields), key, not node.args.get("non_retroactive"), source)
+    constraints = _constraints(node, fields, context)
+    return TableEntry(
+        node.name, Schema(fields), key, not node.args.get("non_retroactive"), source, *constraints
+    )
 
 
 def declare_view_options(options: list[exp.Expr], script: Script) -> int:
@@ -108,6 +131,31 @@ def _fields(columns: list[exp.Expr], script: Script) -> tuple[Field, ...]:
             raise script.error(f"two columns are called '{column.name}'", column.this)
         fields.append(Field(column.name, data_type(column.args["kind"], script)))
     return tuple(fields)
+
+
+def _constraints(
+    node: exp.Expr, fields: tuple[Field, ...], context: Context
+) -> tuple[tuple[str, ...], Defaults]:
+    """The columns that are NOT NULL, and the values of DEFAULT. DEFAULT NULL is the same as none."""
+    declared = list(zip(node.args["columns"], fields, strict=True))
+    not_null = tuple(f.name for column, f in declared if column.args.get("not_null"))
+    defaults = []
+    for column, field in declared:
+        syntax = column.args.get("default")
+        if syntax is None:
+            continue
+        if (source := node.args.get("source")) is not None:
+            raise context.script.error(
+                f"DEFAULT is for rows that INSERT brings, and '{node.name}' reads {source.name}",
+                syntax,
+                next_step="leave DEFAULT out, and use coalesce in a view",
+            )
+        value = constant(syntax, field, context, "DEFAULT")
+        if value is not None:
+            defaults.append((field.name, value))
+        elif field.name in not_null:
+            raise context.script.error(f"the NOT NULL column '{field.name}' cannot be NULL", syntax)
+    return not_null, tuple(defaults)
 
 
 def declared_names(fields: Iterable[Field], names: Iterable[exp.Expr], script: Script) -> tuple[str, ...]:

@@ -90,9 +90,13 @@ class EverviewParser(QueryParser):
             query, text = self._with_text(self._parse_full_query)
             return ast.CreateEventStream(this=name, timelines=named, query=query, text=text)
         columns, lines, _ = self._columns(timelines=True)
-        source, idle = None, None
+        source, idle, ahead = None, None, None
         while self._curr:
-            if self._match_text_seq("IDLE"):
+            if self._match_text_seq("MAX"):
+                self._require_once(ahead)
+                self._expect("AHEAD")
+                ahead = self._placed(self._max_ahead)
+            elif self._match_text_seq("IDLE"):
                 self._require_once(idle)
                 self._expect("AFTER")
                 idle = self._duration()
@@ -101,10 +105,19 @@ class EverviewParser(QueryParser):
                 source = self._source()
             else:
                 break
-        return ast.CreateStream(this=name, columns=columns, timelines=lines, source=source, idle=idle)
+        return ast.CreateStream(
+            this=name, columns=columns, timelines=lines, source=source, idle=idle, ahead=ahead
+        )
+
+    def _max_ahead(self) -> exp.Expr:
+        """NONE, or a length of time."""
+        return exp.Null() if self._match_text_seq("NONE") else self._duration()
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
         name = self._new_name("the table")
+        if self._match_text_seq("AS"):
+            query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
+            return ast.CreateTableAs(this=name, query=query, text=text, non_retroactive=non_retroactive)
         columns, _, key = self._columns(timelines=False)
         source = self._source() if self._match(TokenType.FROM) else None
         return ast.CreateTable(
@@ -124,13 +137,12 @@ class EverviewParser(QueryParser):
                 lines.append(self._timeline())
             elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
                 self._fail("a table has no TIMELINE", next_step="declare a STREAM")
-            elif not timelines and self._match(TokenType.PRIMARY_KEY):
-                self._require_once(key)
+            elif self._primary_key(key, of_table=not timelines):
                 key = self._parse_wrapped_csv(lambda: self._name("a key column"))
-            elif self._curr and self._curr.token_type == TokenType.PRIMARY_KEY:
-                self._fail("a stream has no PRIMARY KEY", next_step="make a TAGGED STREAM over it with a KEY")
             else:
-                columns.append(self._column())
+                column = self._column()
+                columns.append(column)
+                self._constraints(column, key, of_table=not timelines)
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -144,7 +156,42 @@ class EverviewParser(QueryParser):
             if start and start.token_type in WORDS:
                 self._unknown_type(start)
             self._fail(f"expected the type of the column '{name.name}'", start)
-        return exp.ColumnDef(this=name, kind=kind)
+        return ast.ColumnDeclaration(this=name, kind=kind)
+
+    def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
+        """Whether PRIMARY KEY stands here, which a table has once and a stream never."""
+        if not self._match(TokenType.PRIMARY_KEY):
+            return False
+        if not of_table:
+            self._fail(
+                "a stream has no PRIMARY KEY",
+                self._prev,
+                next_step="make a TAGGED STREAM over it with a KEY",
+            )
+        if before:
+            self._fail(
+                "PRIMARY KEY stands twice",
+                self._prev,
+                next_step="write a key of several columns as PRIMARY KEY (a, b)",
+            )
+        return True
+
+    def _constraints(self, column: exp.Expr, key: list[exp.Expr], of_table: bool) -> None:
+        """PRIMARY KEY, NOT NULL and DEFAULT constant after a column, in any order."""
+        while self._curr:
+            if self._primary_key(key, of_table):
+                key.append(column.this.copy())
+            elif self._match_text_seq("NOT"):
+                if column.args.get("not_null"):
+                    self._fail("NOT NULL stands twice", self._prev)
+                if not self._match(TokenType.NULL):
+                    self._fail("expected NOT NULL")
+                column.set("not_null", True)
+            elif self._match(TokenType.DEFAULT):
+                self._require_once(column.args.get("default"))
+                column.set("default", self._needed(self._parse_bitwise(), "a constant"))
+            else:
+                break
 
     def _timeline(self) -> exp.Expr:
         name = self._name("the time line's column")
@@ -222,6 +269,8 @@ class EverviewParser(QueryParser):
         """What was parsed, and the very words of it."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
+        if parsed is not None:
+            parsed.meta["text_start"] = start
         return parsed, self.sql[start : self._prev.end + 1]
 
     def _insert(self) -> exp.Expr:
@@ -236,24 +285,58 @@ class EverviewParser(QueryParser):
         return ast.Insert(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
 
     def _row(self) -> exp.Expr:
-        return exp.Tuple(expressions=self._parse_wrapped_csv(self._parse_disjunction))
+        return exp.Tuple(expressions=self._parse_wrapped_csv(self._value))
+
+    def _value(self) -> exp.Expr | None:
+        """An expression, or DEFAULT."""
+        return self._placed(self._default) or self._parse_disjunction()
+
+    def _default(self) -> exp.Expr | None:
+        return ast.Default() if self._match(TokenType.DEFAULT) else None
+
+    def _assignment(self) -> exp.Expr | None:
+        """column = value."""
+        index = self._index
+        target = self._parse_column()
+        if isinstance(target, exp.Column) and self._match(TokenType.EQ):
+            return exp.EQ(this=target, expression=self._needed(self._value(), "a value"))
+        self._retreat(index)
+        return self._parse_equality()
 
     def _next_is_query(self) -> bool:
         return self._next.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
 
     def _update(self) -> exp.Expr:
         name = self._name("a table")
+        alias = None if self._word() == "SET" else self._alias()
         self._expect("SET")
+        assignments = self._parse_csv(self._assignment)
+        source, where = None, None
+        if self._curr and self._curr.token_type == TokenType.FROM:
+            source = exp.Select(expressions=[exp.Star()], from_=self._parse_from())
+            self._parse_query_modifiers(source)
+            where = source.args.pop("where", None)
         return ast.Update(
             this=name,
-            assignments=self._parse_csv(self._parse_equality),
-            where=self._parse_where(),
+            alias=alias,
+            assignments=assignments,
+            source=source,
+            where=where or self._parse_where(),
             at=self._at(),
         )
 
+    def _alias(self) -> exp.Identifier | None:
+        """[AS] name, after the table of an UPDATE or a DELETE."""
+        start = self._curr
+        alias = None if self._word() == "AT" else self._parse_table_alias()
+        if alias is not None and (alias.this is None or alias.columns):
+            self._fail("a table has one name here", start)
+        return None if alias is None else alias.this
+
     def _delete(self) -> exp.Expr:
         self._expect("FROM")
-        return ast.Delete(this=self._name("a table"), where=self._parse_where(), at=self._at())
+        name, alias = self._name("a table"), self._alias()
+        return ast.Delete(this=name, alias=alias, where=self._parse_where(), at=self._at())
 
     def _at(self) -> exp.Expr | None:
         return self._instant() if self._match_text_seq("AT") else None
@@ -271,10 +354,22 @@ class EverviewParser(QueryParser):
 
     def _show(self) -> exp.Expr:
         kind = self._word()
+        if kind == "CREATE":
+            return self._show_create()
         if kind not in ("STREAMS", "TABLES", "VIEWS"):
-            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS"))
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
         self._advance()
         return ast.Show(kind=kind)
+
+    def _show_create(self) -> exp.Expr:
+        """SHOW CREATE STREAM | TABLE | VIEW name."""
+        self._advance()
+        self._match_text_seq("TAGGED")
+        if self._word() not in ("STREAM", "TABLE", "VIEW"):
+            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
+        kind = self._word()
+        self._advance()
+        return ast.ShowCreate(kind=kind, this=self._name("what to show"))
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)

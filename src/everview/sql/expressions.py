@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,7 @@ from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
+from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
 from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
@@ -227,17 +228,24 @@ class ExpressionBinder:
         return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), T.BINARY)
 
     def pattern(self, node: exp.Binary) -> Expression:
-        name = _PATTERNS[type(node)]
-        matched: Expression = Call(name, (self.bind(node.this), self.bind(node.expression)))
+        matched = self._called(_PATTERNS[type(node)], [node.this, node.expression])
         return Not(matched) if node.args.get("negate") else matched
 
     def escape(self, node: exp.Escape) -> Expression:
         inner = node.this
         if type(inner) not in _PATTERNS:
             raise self._refusal(inner)
-        arguments = (inner.this, inner.expression, node.expression)
-        matched: Expression = Call(_PATTERNS[type(inner)], tuple(self.bind(a) for a in arguments))
+        matched = self._called(_PATTERNS[type(inner)], [inner.this, inner.expression, node.expression])
         return Not(matched) if inner.args.get("negate") else matched
+
+    def _called(self, name: str, nodes: Sequence[exp.Expr], bound: Sequence[Expression] = ()) -> Expression:
+        """A call of a function; a constant that makes no sense is refused where it stands."""
+        called = Call(name, tuple(bound or map(self.bind, nodes)))
+        wrong = find_wrong_constant(called)
+        if wrong is None:
+            return called
+        with self.script.blame(nodes[wrong[0]]):
+            raise wrong[1]
 
     def concat(self, node: exp.DPipe) -> Expression:
         return Call("concat", (self.bind(node.this), self.bind(node.expression)))
@@ -322,7 +330,8 @@ class ExpressionBinder:
             arguments = (arguments[0], *as_text_if_mixed(arguments[1:]))
         wanted = text_targets(node.name, arguments)
         read = zip(arguments, wanted, node.expressions, strict=True)
-        return Call(node.name, tuple(self.beside(a, t or T.STRING, syntax) for a, t, syntax in read))
+        arguments = tuple(self.beside(a, t or T.STRING, syntax) for a, t, syntax in read)
+        return self._called(node.name, node.expressions, arguments)
 
     def _require_function(self, node: exp.Anonymous) -> None:
         """Refuses a name that no function has; an aggregate may have been meant as well."""

@@ -56,6 +56,9 @@ class PlacedParser(SparkParser):
     def _parse_unary(self) -> exp.Expr | None:
         return self._placed(super()._parse_unary)  # type: ignore[no-any-return]
 
+    def _parse_placeholder(self) -> exp.Expr | None:
+        return self._placed(super()._parse_placeholder)  # type: ignore[no-any-return]
+
     def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         return self._placed(super()._parse_select, *arguments, **named)  # type: ignore[no-any-return]
 

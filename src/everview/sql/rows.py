@@ -6,12 +6,14 @@ from sqlglot import exp
 
 from everview.algebra import types as T
 from everview.algebra.changes import Record
-from everview.algebra.evaluate import convert, evaluate
-from everview.algebra.expressions import Cast, Expression, Literal
+from everview.algebra.evaluate import evaluate
+from everview.algebra.expressions import Expression, Literal
 from everview.algebra.schema import Field, Schema
+from everview.algebra.storing import stored
 from everview.algebra.text import string_sql
 from everview.catalog import StreamEntry, TableEntry
-from everview.errors import counted
+from everview.errors import SqlError, counted
+from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import EXAMPLES
 from everview.sql.scope import Scope
@@ -19,7 +21,7 @@ from everview.sql.script import Script
 
 
 def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> tuple[Record, ...]:
-    """The rows of VALUES, each with a value for every column; those that are not named are NULL."""
+    """The rows of VALUES, each with a value for every column; those not named have their default or NULL."""
     targets = _targets(node, entry, context.script)
     rows = []
     for row in node.args["rows"]:
@@ -29,8 +31,8 @@ def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Cont
                 f"{', '.join(t.name for t in targets)}",
                 row,
             )
-        given = {
-            target.name: _constant(value, target, entry, context)
+        given = dict(entry.defaults) | {
+            target.name: _inserted(value, target, entry, context)
             for target, value in zip(targets, row.expressions, strict=True)
         }
         rows.append(tuple(given.get(f.name) for f in entry.columns))
@@ -48,8 +50,9 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) ->
         if target in targets:
             raise script.error(f"the column '{target.name}' stands twice", name)
         targets.append(target)
+    filled = {name for name, _ in entry.defaults}
     for field in entry.columns:
-        if field not in targets and (why := _required(field, entry)):
+        if field not in targets and field.name not in filled and (why := _required(field, entry)):
             raise script.error(
                 f"the {why} '{field.name}' needs a value",
                 node.this,
@@ -60,9 +63,11 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) ->
 
 def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
     """Why a column cannot be NULL, if that is so."""
-    if isinstance(entry, StreamEntry):
-        return None if field.timeline is None else "time line"
-    return "key column" if field.name in entry.key else None
+    if isinstance(entry, StreamEntry) and field.timeline is not None:
+        return "time line"
+    if isinstance(entry, TableEntry) and field.name in entry.key:
+        return "key column"
+    return "NOT NULL column" if field.name in entry.not_null else None
 
 
 def _require_value(
@@ -72,18 +77,29 @@ def _require_value(
         raise script.error(f"the {why} '{target.name}' cannot be NULL", node)
 
 
-def _constant(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
+def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
+    value = default_of(target, entry) if isinstance(node, ast.Default) else constant(node, target, context)
+    _require_value(value, target, entry, node, context.script)
+    return value
+
+
+def default_of(field: Field, entry: StreamEntry | TableEntry) -> object:
+    """The value of a column where none is given."""
+    return dict(entry.defaults).get(field.name)
+
+
+def constant(node: exp.Expr, target: Field, context: Context, where: str = "VALUES") -> object:
+    """The value of an expression without names, fitted to a column."""
     name = node.find(exp.Column)
     if name is not None:
         raise context.script.error(
-            f"VALUES holds constants, and {name.name} is a name",
+            f"{where} {'holds constants' if where == 'VALUES' else 'is a constant'}, "
+            f"and {name.name} is a name",
             name,
             next_step=f"put text into quotes: {string_sql(name.name)}",
         )
-    bound = context.binder(Scope(), "VALUES").bind(node)
-    value = evaluate(bound, Schema(()), ())
-    _require_value(value, target, entry, node, context.script)
-    return _fitted(value, bound, target, node, context.script)
+    bound = context.binder(Scope(), where).bind(node)
+    return _fitted(evaluate(bound, Schema(()), ()), bound, target, node, context.script)
 
 
 def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
@@ -91,9 +107,8 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
         return None
     if not _fits(bound.type, target.type):
         raise script.error(f"the column '{target.name}' takes {target.type}, not {bound.type}", node)
-    fitted = convert(value, bound.type, target.type)
-    narrowed = bound.type.is_numeric and target.type.is_integer and fitted != value
-    if fitted is None or narrowed:
+    fitted = stored(value, bound.type, target.type)
+    if fitted is None:
         example = EXAMPLES.get(target.type)
         raise script.error(
             f"the value does not fit the column '{target.name}', {target.type.a}",
@@ -104,14 +119,14 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
 
 
 def _fits(source: T.DataType, target: T.DataType) -> bool:
-    """Whether a value of one type may be stored as another: numbers as numbers, text as time."""
+    """Whether a value of one type may be stored as another: numbers as numbers, text as what it says."""
     if source == target or source == T.VOID:
         return True
     if source.is_numeric and target.is_numeric:
         return True
-    return (source in (T.STRING, T.DATE, T.TIMESTAMP) and target.is_temporal) or (
-        source == T.STRING and target == T.BINARY
-    )
+    if source == T.STRING:
+        return target != T.INTERVAL
+    return source in (T.DATE, T.TIMESTAMP) and target.is_temporal
 
 
 def filled_columns(
@@ -133,20 +148,31 @@ def filled_columns(
     return tuple(t.name for t in targets)
 
 
+def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
+    """The column of the table that SET names, alone or under the name of the table here."""
+    name = scope.relations[0][0]
+    if column.table and column.table.casefold() != (name or "").casefold():
+        raise SqlError(f"SET changes columns of {name}, and this is one of {column.table}")
+    return entry.columns.find(column.name)
+
+
 def assignments(
-    node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
+    node: exp.Expr, entry: TableEntry, scope: Scope, context: Context
 ) -> tuple[tuple[str, Expression], ...]:
-    """SET column = value, …: values may use the row's old values."""
-    scope = Scope()
-    scope.add(entry.name, entry.columns.under(entry.name))
+    """SET column = value, …: values may use the row's old values, and those of FROM."""
     made: list[tuple[str, Expression]] = []
     for item in node.args["assignments"]:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
             raise context.script.error("SET takes column = value", item)
         with context.script.blame(item.this):
-            target = entry.columns.find(item.this.name)
+            target = _target(item.this, entry, scope)
         if target.name in [name for name, _ in made]:
             raise context.script.error(f"the column '{target.name}' is set twice", item.this)
+        if isinstance(item.expression, ast.Default):
+            filled = default_of(target, entry)
+            _require_value(filled, target, entry, item.expression, context.script)
+            made.append((target.name, Literal(filled, target.type)))
+            continue
         value = context.binder(scope, "SET").bind(item.expression)
         if isinstance(value, Literal):
             _require_value(value.value, target, entry, item.expression, context.script)
@@ -157,5 +183,5 @@ def assignments(
             raise context.script.error(
                 f"the column '{target.name}' takes {target.type}, not {value.type}", item.expression
             )
-        made.append((target.name, value if value.type == target.type else Cast(value, target.type)))
+        made.append((target.name, value))
     return tuple(made)

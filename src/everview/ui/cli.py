@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,10 @@ import typer
 from rich.console import Console
 
 from everview import engine
-from everview.database import connect, names_in, question, rehearsed
-from everview.errors import CatalogError, EverviewError, StoreError, nearest
-from everview.ui.output import ENDS, Sheet, require_format, write_answer
+from everview.database import connect, names_in, question, rehearsed, shows, status_at
+from everview.errors import CatalogError, EverviewError, Fault, StoreError, nearest
+from everview.reports import Report
+from everview.ui.output import ENDS, Sheet, require_format, write_answer, write_report
 from everview.ui.progress import DEFAULT_PATH, Meter, Summary
 from everview.ui.running import Running
 from everview.ui.signals import Stopped, wish_to_end
@@ -25,17 +27,29 @@ from everview.ui.tail import follow as follow_changes
 app = typer.Typer(
     help="SQL views over streams, kept continuously correct, on Spark.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
+
+_LOOK_AGAIN = 1.0  # seconds between two looks of `status --watch`
 
 StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"everview {metadata.version('everview')}")
+        raise typer.Exit()
+
+
 @app.callback()
-def everview() -> None:
+def everview(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="the version"),
+    ] = False,
+) -> None:
     """SQL views over streams, kept continuously correct, on Spark."""
 
 
@@ -74,7 +88,7 @@ def run(
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
     with _output(), wish_to_end(note) as asked, connect(path) as db, Meter(console) as meter:
-        summary.before = db.manifest().counts
+        summary.before, summary.bound = db.manifest().counts, db.manifest().bound
         work = Running(db, meter, summary, asked, sys.stdout, sys.stderr)
         try:
             work.script(script, statements, finish)
@@ -85,7 +99,7 @@ def run(
             if not follow:
                 raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
         with meter.paused():
-            print("\n".join(summary.lines(db.manifest())))
+            print("\n".join(summary.lines(db.manifest(), db.status().waits)))
 
 
 @app.command()
@@ -93,6 +107,9 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="a SELECT")],
     path: StorePath = DEFAULT_PATH,
     as_of: Annotated[str | None, typer.Option("--as-of", metavar="TIMESTAMP", help="at this instant")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="what :NAME stands for")
+    ] = None,
     format: Format = "table",
 ) -> None:
     """Ask a store: views, tables and windows as they are at the present, or as of an instant.
@@ -106,12 +123,23 @@ def query(
 
     everview query 'SELECT _reason, _original FROM came$rejected' --format json
 
+    everview query "SELECT * FROM parked WHERE vid = :vid" --param vid=v1
+
     everview query "SELECT * FROM parked" --path /data/store --format csv > parked.csv
+
+    everview query "DESCRIBE parked" --format json
     """
     require_format(format)
-    question(sql, names_in(path), as_of)
+    names, parameters = names_in(path), _parameters(param or [])
+    if shows(sql, names):
+        with _output(), connect(path) as db:
+            report = db.execute(sql)
+            assert isinstance(report, Report)
+            write_report(report, format, sys.stdout)
+        return
+    question(sql, names, as_of, parameters)
     with _output(), connect(path) as db:
-        write_answer(db.query(sql, as_of), format, sys.stdout, sys.stderr)
+        write_answer(db.query(sql, as_of, **parameters), format, sys.stdout, sys.stderr)
 
 
 @app.command()
@@ -153,6 +181,35 @@ def changes(
             sheet = Sheet(format, sys.stdout, ENDS[encoding])
             step = follow_changes(db, view, encoding, sheet, since, asked.wait)
         print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
+
+
+@app.command()
+def status(
+    path: StorePath = DEFAULT_PATH,
+    watch: Annotated[bool, typer.Option("--watch", help="look again every second, until Ctrl-C")] = False,
+    format: Format = "table",
+) -> None:
+    """Show the state of a store: how far each stream is known, how many rows came, were late, rejected and
+    wait, what holds time back, since when each view is complete, and who is writing. Spark is not started.
+
+    everview status
+
+    everview status --watch
+
+    everview status --path /data/store --format json
+    """
+    require_format(format)
+    with _output(), wish_to_end() as asked:
+        while True:
+            found = status_at(path).report()
+            if watch and sys.stdout.isatty():
+                Console().clear()
+            write_report(found, format, sys.stdout)
+            sys.stdout.flush()
+            if not watch or asked.wait(_LOOK_AGAIN):
+                return
+            if format == "table" and not sys.stdout.isatty():
+                print()
 
 
 @app.command()
@@ -231,6 +288,19 @@ def demo(
         show_demo(name or "highway", console, connect, speed)
 
 
+def _parameters(given: Sequence[str]) -> dict[str, object]:
+    """The values of parameters: texts, which are read as the type that they stand beside."""
+    found: dict[str, object] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise EverviewError(f"'{each}' is no parameter", next_step="write it as --param name=value")
+        if name in found:
+            raise EverviewError(f"the parameter '{name}' is given twice", next_step="give it once")
+        found[name] = value
+    return found
+
+
 @contextmanager
 def _output() -> Iterator[None]:
     """Who reads what is printed may stop reading: `| head` is no mistake."""
@@ -276,10 +346,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments)
     except EverviewError as error:
         print(error, file=sys.stderr)
-        raise SystemExit(1) from None
+        raise SystemExit(2 if isinstance(error, Fault) else 1) from None
     except SystemExit as stop:
         # Wrong arguments and Ctrl-C are the user's too; typer has already said what there is to say.
         raise SystemExit(1 if stop.code in (2, 130) else stop.code) from None
-    except Exception as fault:
-        print(f"a fault of Everview, not of yours: {type(fault).__name__}: {fault}", file=sys.stderr)
+    except KeyboardInterrupt:
+        raise SystemExit(1) from None
+    except BaseException as fault:  # a panic of Polars is no Exception
+        first, *_ = str(fault).splitlines() or [""]
+        print(Fault(f"{type(fault).__name__}: {first}"), file=sys.stderr)
         raise SystemExit(2) from fault

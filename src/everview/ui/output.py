@@ -19,8 +19,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from everview.database import explained_failures
 from everview.engine import moment
 from everview.errors import EverviewError, counted, nearest
+from everview.reports import Report
 
 if TYPE_CHECKING:
     from everview.database import DataFrame
@@ -131,11 +133,12 @@ class Sheet:
 
     def write(self, frame: DataFrame, most: int | None = None) -> bool:
         """Writes the rows of a frame, or the first so many; whether there are more."""
-        columns = [Column.of(f) for f in frame.schema.fields]
-        rows = _rows(frame if most is None else frame.limit(most + 1), columns)
-        self._write(columns, rows if most is None else islice(rows, most))
-        self._out.flush()
-        return most is not None and next(rows, None) is not None
+        with explained_failures():
+            columns = [Column.of(f) for f in frame.schema.fields]
+            rows = _rows(frame if most is None else frame.limit(most + 1), columns)
+            self._write(columns, rows if most is None else islice(rows, most))
+            self._out.flush()
+            return most is not None and next(rows, None) is not None
 
     def _write(self, columns: Sequence[Column], rows: Iterator[Sequence[Any]]) -> None:
         match self._format:
@@ -212,3 +215,19 @@ def write_answer(
     elif Sheet(format, out, ends).write(frame, MOST):
         more = frame.count() - MOST
         print(f"… and {counted(more, 'more row')}; --format json or csv has all", file=err)
+
+
+def write_report(report: Report, format: str, out: IO[str]) -> None:
+    """A report: its text for people, its records for programs."""
+    match require_format(format):
+        case "json":
+            for record in report.records:
+                out.write(json.dumps(record, ensure_ascii=False) + "\n")
+        case "csv":
+            writer = csv.writer(out, lineterminator="\n")
+            for place, row in enumerate(report.rows):
+                if not place:
+                    writer.writerow(row)
+                writer.writerow(["" if value is None else value for value in row.values()])
+        case _:
+            out.write(f"{report}\n")

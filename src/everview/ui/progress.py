@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from everview.algebra.text import name_sql
-from everview.algebra.time import INFINITY, SECOND, Chronon
+from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon
 from everview.engine import moment
 from everview.errors import counted
 from everview.ui.output import aligned, printable
@@ -77,7 +77,7 @@ def known_up_to(bound: Chronon) -> str:
     """
     if bound >= INFINITY - 1:
         return "known to the end"
-    return "nothing known yet" if bound <= -INFINITY else f"known up to {moment(bound)}"
+    return "nothing known yet" if bound < UNDATED else f"known up to {moment(bound)}"
 
 
 def seconds_text(present: Chronon, bound: Chronon) -> str:
@@ -86,7 +86,9 @@ def seconds_text(present: Chronon, bound: Chronon) -> str:
     >>> seconds_text(7_500_000, 5_000_000), seconds_text(5, INFINITY - 1)
     ('2.5 s', '0 s')
     """
-    return "0 s" if present <= bound else f"{(present - max(bound, 0)) / SECOND:,.6g} s"
+    if present <= bound or bound < UNDATED:
+        return "0 s"
+    return f"{(present - bound) / SECOND:,.6g} s"
 
 
 @dataclass
@@ -96,6 +98,7 @@ class Summary:
     path: str = DEFAULT_PATH
     steps: int = 0
     seconds: float = 0.0
+    bound: Chronon = -INFINITY - 1  # of the store before the run
     before: Mapping[str, Sequence[int]] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
 
@@ -106,17 +109,19 @@ class Summary:
         for name, number in step.changes.items():
             self.changes[name] = self.changes.get(name, 0) + number
 
-    def lines(self, manifest: Manifest) -> list[str]:
-        """To be printed, given how the store is now."""
-        lines = [f"{counted(self.steps, 'step')} in {self.seconds:.1f} s; {known_up_to(manifest.bound)}"]
+    def lines(self, manifest: Manifest, waits: Sequence[str] = ()) -> list[str]:
+        """To be printed, given how the store is now, and which rows wait for what."""
         new = {
             name: [now - was for now, was in zip(counts, self.before.get(name, (0, 0, 0)), strict=True)]
             for name, counts in manifest.counts.items()
         }
         came = [[name, *(f"{n:,}" for n in counts)] for name, counts in new.items() if any(counts)]
+        moved = came or any(self.changes.values()) or manifest.bound != self.bound
+        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s" if moved else "nothing new"
+        lines = [f"{done}; {known_up_to(manifest.bound)}", *waits]
         if came:
             lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
-        if self.changes:
+        if moved and self.changes:
             lines += ["", *_table(["view", "changes"], [[n, f"{k:,}"] for n, k in self.changes.items()])]
         look = [
             self._query(f"SELECT * FROM {_beside(name, kind)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from everview.database import asks
+from everview.reports import Report
 from everview.ui.output import write_answer
 from everview.ui.progress import Meter, Summary
 from everview.ui.signals import Stopped
@@ -49,7 +50,7 @@ class Running:
         if answer is None:
             return
         with self.meter.paused():
-            if isinstance(answer, str):
+            if isinstance(answer, (str, Report)):
                 print(answer, file=self.out)
             else:
                 write_answer(answer, "table", self.out, self.err)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from everview.algebra.text import name_sql
-from everview.errors import EverviewError, nearest
+from everview.errors import EverviewError, Fault, counted, nearest
+from everview.reports import Report
 from everview.ui.output import ENDS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
 from everview.ui.signals import wish_to_end
@@ -29,10 +30,14 @@ SELECT … ;           any statement, on as many lines as it needs, up to the ;
 \\run                 take in all that is there
 \\run finish          the same, and say that no more will come
 \\tail VIEW           the changes of a view as they come; Ctrl-C ends it
-\\?                   this help
-\\q                   leave, as Ctrl-D does"""
+\\status              how far time is, what came, what waits
+\\? or help           this help
+\\q, exit or quit     leave, as Ctrl-D does"""
 
-COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\?", "\\q")
+# What people type at other prompts.
+_COMMAND_WORDS = {"help": "\\?", "exit": "\\q", "quit": "\\q"}
+
+COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\status", "\\?", "\\q")
 
 # Text in quotes and comments, which may not have ended yet: a semicolon in them ends nothing.
 _QUIET = re.compile(
@@ -42,13 +47,22 @@ _QUIET = re.compile(
 )
 
 
+def _word(entry: str) -> str:
+    """The one word that an entry is, without a semicolon."""
+    return entry.strip().rstrip(";").strip().lower()
+
+
 def is_whole(entry: str) -> bool:
     """Whether an entry can be carried out: a command, or statements up to a semicolon.
 
     >>> is_whole("SELECT 1"), is_whole("SELECT ';"), is_whole("SELECT ';'; -- done"), is_whole("\\\\d")
     (False, False, True, True)
+    >>> is_whole("help"), is_whole("EXIT;")
+    (True, True)
     """
     text = entry.strip()
+    if _word(entry) in _COMMAND_WORDS:
+        return True
     return not text or text.startswith("\\") or _QUIET.sub(" ", text).rstrip().endswith(";")
 
 
@@ -65,7 +79,7 @@ class Shell:
 
     def take(self, entry: str) -> bool:
         """Carries out one entry; False if it says to leave."""
-        text = entry.strip()
+        text = _COMMAND_WORDS.get(_word(entry), entry).strip()
         try:
             if text.startswith("\\"):
                 command, _, rest = text.rstrip("; \t\n").partition(" ")
@@ -76,10 +90,12 @@ class Shell:
             print(error, file=self._err)
         except KeyboardInterrupt:
             print("stopped", file=self._err)
+        except Exception as fault:
+            print(Fault(f"{type(fault).__name__}: {fault}"), file=self._err)
         return True
 
     def _answer(self, answer: Any) -> None:
-        if isinstance(answer, str):
+        if isinstance(answer, (str, Report)):
             print(answer, file=self._out)
         elif answer is not None:
             write_answer(answer, "table", self._out, self._err)
@@ -98,6 +114,8 @@ class Shell:
                 print(self._db.explain(rest), file=self._out)
             case "\\run":
                 self._run(rest)
+            case "\\status":
+                print(self._db.status(), file=self._out)
             case "\\tail":
                 self._tail(rest.strip("`"))
             case _:
@@ -119,7 +137,10 @@ class Shell:
             raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
         done = self._db.run(finish=how == "finish")
         changed = sum(done.changes.values())
-        print(f"{done.rows:,} rows in, {changed:,} changes; {known_up_to(done.bound)}", file=self._out)
+        what = f"{counted(done.rows, 'row')} in, {counted(changed, 'change')}"
+        print(f"{what}; {known_up_to(done.bound)}", file=self._out)
+        for line in self._db.status().waits:
+            print(line, file=self._out)
 
     def _tail(self, view: str) -> None:
         sheet = Sheet("table", self._out, ENDS["tags"])
@@ -152,7 +173,7 @@ def open_shell(db: Database) -> None:
     if sys.stdin.isatty():
         from everview.ui.prompt import prompt_session, typed
 
-        print("Everview. Statements end with ; and \\? helps.")
+        print("Everview. Statements end with ; and help helps.")
         entries = typed(prompt_session(db))
     else:
         entries = piped(sys.stdin)

@@ -1,0 +1,123 @@
+"""SHOW CREATE: the statement that makes an entry. A field of an entry that is not printed here is lost."""
+
+from __future__ import annotations
+
+from everview.algebra.schema import Field
+from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
+from everview.algebra.time import INFINITY, interval_sql
+from everview.catalog import (
+    CLOCK_ENTRY,
+    MAX_AHEAD,
+    Entry,
+    EventStreamEntry,
+    Lateness,
+    Source,
+    StreamEntry,
+    TableEntry,
+    TaggedEntry,
+    ViewEntry,
+)
+
+# Words that begin a clause where a column could stand.
+_CLAUSES = ("timeline", "primary", "check", "constraint", "unique", "foreign")
+
+
+def create_sql(entry: Entry, clock_grain: int) -> str:
+    """The statement that makes this entry, over several lines, with its semicolon.
+
+    >>> print(create_sql(TaggedEntry("rooms", "temperature", ("room_id",), "op = 'D'"), 1))
+    CREATE TAGGED STREAM rooms OVER temperature KEY (room_id)
+    DELETE WHEN op = 'D';
+    """
+    if entry is CLOCK_ENTRY:
+        return f"CLOCK EVERY {interval_sql(clock_grain)};"
+    return "\n".join(_lines(entry)) + ";"
+
+
+def _lines(entry: Entry) -> list[str]:
+    name = name_sql(entry.name)
+    match entry:
+        case StreamEntry():
+            lines = [*_columns(entry), *(_timeline(entry, line) for line in entry.timelines)]
+            idle = [] if entry.idle_after is None else [f"IDLE AFTER {interval_sql(entry.idle_after)}"]
+            ahead = [] if entry.max_ahead == MAX_AHEAD else [f"MAX AHEAD {_length_or_none(entry.max_ahead)}"]
+            return [f"CREATE STREAM {name} (", *_listed(lines), ")", *_source(entry.source), *ahead, *idle]
+        case TableEntry():
+            how = "" if entry.retroactive else "NON RETROACTIVE "
+            if entry.as_query is not None:
+                return [f"CREATE {how}TABLE {name} AS", entry.as_query]
+            key = [f"PRIMARY KEY ({_names(entry.key)})"] if entry.key else []
+            lines = [*_columns(entry), *key]
+            return [f"CREATE {how}TABLE {name} (", *_listed(lines), ")", *_source(entry.source)]
+        case TaggedEntry():
+            delete = [] if entry.delete_when is None else [f"DELETE WHEN {entry.delete_when}"]
+            head = f"CREATE TAGGED STREAM {name} OVER {name_sql(entry.over)} KEY ({_names(entry.key)})"
+            return [head, *delete]
+        case ViewEntry():
+            how = "COMPLETE " if entry.complete else ""
+            kept = "" if entry.history == INFINITY else f" WITH (history => {interval_sql(entry.history)})"
+            columns = f" ({_names(entry.column_names)})" if entry.column_names else ""
+            return [f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
+        case EventStreamEntry():
+            return [f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)} AS", entry.sql]
+
+
+def _columns(entry: StreamEntry | TableEntry) -> list[str]:
+    return [
+        " ".join([_column_name(f.name), type_sql(f.type), *column_constraints(entry, f)])
+        for f in entry.columns
+    ]
+
+
+def column_constraints(entry: StreamEntry | TableEntry, column: Field) -> list[str]:
+    """What a column is declared with behind its type."""
+    defaults = dict(entry.defaults)
+    found = ["NOT NULL"] if column.name in entry.not_null else []
+    if column.name in defaults:
+        found.append(f"DEFAULT {literal_sql(defaults[column.name], column.type)}")
+    return found
+
+
+def _length_or_none(length: int | None) -> str:
+    return "NONE" if length is None else interval_sql(length)
+
+
+def _column_name(name: str) -> str:
+    return f"`{name}`" if name.casefold() in _CLAUSES else name_sql(name)
+
+
+def _timeline(entry: StreamEntry, line: Lateness) -> str:
+    late = f" LATENESS {interval_sql(line.lateness)}" if line.lateness else ""
+    first = line == entry.timelines[0]
+    order = f" SEQUENCE BY ({_names(entry.sequence)})" if first and entry.sequence else ""
+    return f"TIMELINE {name_sql(line.column)}{late}{order}"
+
+
+def _source(source: Source | None) -> list[str]:
+    if source is None:
+        return []
+    return [f"FROM {source_sql(source)}"]
+
+
+def source_sql(source: Source) -> str:
+    """A source as it stands after FROM.
+
+    >>> source_sql(Source("csv", "in/*.csv", (("header", "true"), ("a b", "it's"))))
+    "csv('in/*.csv', header => 'true', `a b` => 'it\\\\'s')"
+    """
+    path = [] if source.path is None else [string_sql(source.path)]
+    options = [f"{_option(name)} => {string_sql(value)}" for name, value in source.options]
+    return f"{name_sql(source.format)}({', '.join([*path, *options])})"
+
+
+def _option(name: str) -> str:
+    """kafka.bootstrap.servers as it is, if each part of it can stand by itself."""
+    return name if all(name_sql(part) == part for part in name.split(".")) else name_sql(name)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(name_sql, names))
+
+
+def _listed(lines: list[str]) -> list[str]:
+    return [f"  {line}{',' if i < len(lines) - 1 else ''}" for i, line in enumerate(lines)]

@@ -1,0 +1,50 @@
+"""A report: lines for a person, records for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from everview.algebra.time import INFINITY, UNDATED, Chronon, format_timestamp
+
+Record = Mapping[str, object]
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What a store says of itself. `records` are for JSON; `table`, if it differs, for CSV."""
+
+    text: str
+    records: tuple[Record, ...] = ()
+    table: tuple[Record, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    @property
+    def rows(self) -> tuple[Record, ...]:
+        """Flat records, all with the same fields."""
+        found = self.table or self.records
+        fields = dict.fromkeys(name for record in found for name in record)
+        return tuple({name: record.get(name) for name in fields} for record in found)
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows in columns, one line each, below their header.
+
+    >>> table_lines(["a", "b"], [["long", "1"]])
+    ['a     b', 'long  1']
+    """
+    lines = [list(header), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def watermark(t: Chronon) -> str | None:
+    """A watermark in a record: None where nothing is known yet, ∞ where everything is."""
+    if t < UNDATED:
+        return None
+    return "∞" if t >= INFINITY - 1 else format_timestamp(t)
