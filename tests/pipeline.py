@@ -25,7 +25,7 @@ from everview.runtime.files import Files
 from everview.runtime.light import column_type
 from everview.runtime.prepare import Prepared
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.stage import compact, empty_state, run_kernel
+from everview.runtime.stage import compact, empty_state, horizon, run_kernel
 from everview.spark import physical as P
 from everview.spark.fuse import Path, Port, Stage
 
@@ -80,8 +80,9 @@ class Pipeline:
         state = self.states.setdefault(node, empty_state(node, new))
         result = run_kernel(node, new, state, slice_)
         for part, added in result.added.items():
-            rows = alive(pl.concat([state[part], added], how="diagonal"), slice_.b1)
-            state[part] = compact(node, part, rows, slice_.b1) if self.rng.random() < 0.5 else rows
+            bound = horizon(node, slice_.b1)
+            rows = alive(pl.concat([state[part], added], how="diagonal"), bound)
+            state[part] = compact(node, part, rows, bound) if self.rng.random() < 0.5 else rows
         return result.output
 
 

@@ -25,7 +25,7 @@ from everview.kernels.ordered import latest_per_key, latest_rows
 from everview.kernels.points import changing, insertions, relation_at_points, synchronize_on, waiting
 from everview.kernels.profile import distinct, distinct_unsigned, profile
 from everview.kernels.sweep import Sweep, compact_state, empty_state, sweep
-from everview.kernels.tables import join_version
+from everview.kernels.tables import compact_versions, join_version
 from tests.kernels.harness import Input, check, each_seed
 
 
@@ -329,13 +329,17 @@ def test_join_with_a_version(seeds: range, keyed: bool) -> None:
     table = N.Table("t", Schema.of(("id", BIGINT), ("w", BIGINT)), retroactive=False)
     condition = Comparison("=", TS.column("k"), table.column("id")) if keyed else TRUE
     plan = N.TableJoin(TS, table, condition, retroactive=False)
+    on = (["k"], ["id"]) if keyed else ([], [])
 
     def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Result:
-        return join_version(new[0], new[1], state, "ts", ["k"] if keyed else [], ["id"] if keyed else [])
+        return join_version(new[0], new[1], state, "ts", on[0], on[1])
+
+    def compact(name: str, rows: Frame, bound: int) -> Frame:
+        return compact_versions(rows, on[1], bound + 1)
 
     inputs = {
         "s": Input(TIMED, pair, arrivals=True),
         "t": Input({"id": pl.Int64, "w": pl.Int64}, pair, signed=True, on_time=True),
     }
     for seed in seeds:
-        check(seed, inputs, step, lambda new: {"versions": new[1].clear()}, plan)
+        check(seed, inputs, step, lambda new: {"versions": new[1].clear()}, plan, compact)

@@ -101,12 +101,13 @@ CASES: list[tuple[N.Node, list[str]]] = [
     (N.TableJoin(W, NRR, TRUE, retroactive=False), ["versions of the table, until replaced"]),
     (
         N.TableJoin(W, NRR, TRUE, retroactive=False, outer=True),
-        [
-            "left side, 10 s",
-            "versions of the table, until replaced",
-            "rows that met, 10 s, in expiry buckets",
-        ],
+        ["versions of the table, until replaced"],
     ),
+    (
+        N.TableJoin(N.Join(W, V), NRR, TRUE, retroactive=False),
+        ["versions of the table, until replaced and 10 s later"],
+    ),
+    (N.TableJoin(N.Join(S, V), NRR, TRUE, retroactive=False), ["versions of the table, for ever"]),
     (N.Difference(S, R), ["both sides, for ever"]),
     (N.StrictDifference(W, V), ["left side, 10 s", "right side, 10 s, in expiry buckets"]),
     (N.Intersection(W, V), ["both sides, 10 s"]),
@@ -302,6 +303,19 @@ STEADY: list[N.Node] = [
 @pytest.mark.parametrize(("plan", "said"), GROWING, ids=lambda v: type(v).__name__)
 def test_what_grows_is_said(plan: N.Node, said: str) -> None:
     assert said in grows(plan)
+
+
+def test_versions_for_rows_of_any_age_grow_with_every_update() -> None:
+    assert grows(N.TableJoin(N.Window(S, Rows(3)), NRR, TRUE, retroactive=False)) == (
+        "grows with every update of the table: "
+        "NonRetroactiveJoin ON TRUE keeps versions of the table for ever",
+    )
+    of_any_age = N.TableJoin(N.Join(S, V), NRR, TRUE, retroactive=False)
+    assert grows(of_any_age)[0] == (
+        "grows with every update of the table: NonRetroactiveJoin ON TRUE keeps versions of the table "
+        "for ever, put a window on s"
+    )
+    assert grows(N.TableJoin(N.Join(W, V), NRR, TRUE, retroactive=False)) == ()
 
 
 @pytest.mark.parametrize("plan", STEADY, ids=lambda v: type(v).__name__)

@@ -10,9 +10,12 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import TRUE, Comparison
 from everview.algebra.reference import _insertions, meaning
+from everview.algebra.schema import Field, Schema
 from everview.algebra.time import Grid
+from everview.algebra.types import TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
+from everview.temporal.insertion import is_inserted_on_time
 from everview.temporal.patterns import Edge, Pattern, edge, require_runnable
 from tests.streams import DOMAIN, NRR, Q, R, S, T, arrivals_of
 
@@ -40,7 +43,7 @@ CASES: list[tuple[N.Node, str]] = [
     (N.Window(S, Band(3, 9)), "MON"),
     (N.Window(S, Rows(3)), "WKS±"),
     (N.Window(S, Rows(3, ("k",))), "WK±"),
-    (N.Window(N.Window(S, Range(5)), Range(3)), "WK"),
+    (N.Window(N.Window(S, Range(5)), Range(3)), "WKS"),
     (N.Tagged(S, ("k",)), "WK±"),
     (N.Synchronize(W, Grid(3)), "WKS"),
     (N.SynchronizeOn(W, POINTS), "WK±"),
@@ -57,6 +60,7 @@ CASES: list[tuple[N.Node, str]] = [
     (N.OuterJoin(W, V, SAME, "LEFT"), "STR±"),
     (N.TableJoin(W, T, TRUE), "STR±"),
     (N.TableJoin(W, NRR, TRUE, retroactive=False), "WKS"),
+    (N.TableJoin(N.Tagged(S, ("k",)), NRR, TRUE, retroactive=False), "WK±"),
     (N.Distinct(S), "MON"),
     (N.Distinct(W), "WK"),
     (N.Distinct(N.Difference(W, V)), "STR±"),
@@ -126,7 +130,46 @@ def test_rows_over_rows_that_end_out_of_order_are_refused() -> None:
     require_runnable(N.Window(W, Rows(3)))
 
 
-def test_a_version_for_rows_that_are_taken_back_is_refused() -> None:
-    with pytest.raises(TemporalError, match="joined as of the time of rows that are never taken back"):
-        require_runnable(N.TableJoin(N.Tagged(S, ("k",)), NRR, TRUE, retroactive=False))
-    require_runnable(N.TableJoin(W, NRR, TRUE, retroactive=False))
+HOURLY = N.View("hourly", N.Project(N.Window(R, Range(4, slide=4)), (("ts", R.column("ts")),)))
+PAIRS = N.View("pairs", N.Project(N.Join(S, R), (("ts", S.column("ts")),)))
+ALARM = N.View("alarm", N.Project(N.Tagged(S, ("k",)), (("ts", S.column("ts")),)))
+
+
+@pytest.mark.parametrize("points", [HOURLY, PAIRS, N.Synchronize(ALARM, Grid(3))])
+def test_points_that_are_inserted_later_than_they_say_are_refused(points: N.Node) -> None:
+    name = f" {points.name}" if isinstance(points, N.View) else ""
+    with pytest.raises(TemporalError) as refused:
+        require_runnable(N.SynchronizeOn(S, points))
+    assert str(refused.value) == (
+        f"SYNC ON{name} needs rows that are inserted at the instant in their time line, "
+        "and these may be inserted later\n"
+        "  next: select the time line of a stream, without SLIDE, LAG, SYNC and joins of streams"
+    )
+    require_runnable(N.SynchronizeOn(S, ALARM))
+
+
+def test_all_points_count_where_rows_are_inserted_on_time() -> None:
+    """Every insertion into what SYNC ON takes is one at the instant in the row."""
+    rows = {"s": arrivals_of([(1, 0, 2), (2, 0, 4), (1, 1, 5)]), "r": arrivals_of([(1, 0, 3)])}
+    ts = (("ts", S.column("ts")),)
+    for plan in (
+        ALARM, N.Project(S, ts), N.Project(N.Window(S, Range(2)), ts), N.Project(N.Window(S, Rows(1)), ts),
+        N.Union(N.Project(S, ts), N.Project(R, (("ts", R.column("ts")),))),
+    ):  # fmt: skip
+        assert is_inserted_on_time(plan)
+        assert all(e == (t,) for e, t in _insertions(meaning(plan, rows, DOMAIN), DOMAIN))
+
+
+def test_a_version_as_of_another_time_line_is_refused() -> None:
+    """Up to the bound a stream is known by its first time line; on others rows may lie ahead."""
+    columns = (Field("ts", TIMESTAMP, timeline=0), Field("received", TIMESTAMP, timeline=1))
+    two = N.Stream("two", Schema(columns))
+    both = N.TableJoin(two, NRR, TRUE, retroactive=False)
+    require_runnable(both)
+    second = N.Project(two, (("received", two.column("received")),))
+    with pytest.raises(TemporalError) as refused:
+        require_runnable(N.TableJoin(second, NRR, TRUE, retroactive=False))
+    assert str(refused.value) == (
+        "a table is joined as of the first time line of a stream, and received is another one\n"
+        "  next: select the first time line of the stream below too"
+    )

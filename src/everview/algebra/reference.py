@@ -380,7 +380,11 @@ def _outer_join(plan: N.OuterJoin, world: World) -> Logical:
 @_meaning.register
 def _table_join(plan: N.TableJoin, world: World) -> Logical:
     """Each result reflects the state of a NRR at the row's own time, t.ts (paper 2, definition 2);
-    that of a relation, at every instant (definition 1)."""
+    that of a relation, at every instant (definition 1).
+
+    The row's own time is its time line, not the instant t at which it holds. So a row that is taken back
+    takes back what it gave, and the table's version then does not matter: the paper leaves that open (5.4.2).
+    """
     left, table = _meaning(plan.left, world), _meaning(plan.right, world)
     schema = plan.left.schema.concat(plan.right.schema)
     line = plan.left.schema.timeline

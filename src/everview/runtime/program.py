@@ -14,7 +14,7 @@ from everview.runtime.files import Files
 from everview.runtime.light import empty_frame, run_light, shaped
 from everview.runtime.ports import Piece
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.stage import QUEUES, compact, empty_state, is_due, needed, policy, run_kernel
+from everview.runtime.stage import QUEUES, compact, empty_state, horizon, is_due, needed, policy, run_kernel
 from everview.runtime.trace import Trace
 from everview.spark import physical as P
 from everview.spark.fuse import Stage
@@ -155,7 +155,7 @@ class _Kernel:
             result = run_kernel(self.node, new, self._state(new, slice_), slice_)
             output, added = result.output, result.added
         for part in {**self.runs, **added}:
-            self._keep(part, added.get(part), slice_.b1, done)
+            self._keep(part, added.get(part), horizon(self.node, slice_.b1), done)
         return None if output is None or output.is_empty() else shaped(output, self.node.types)
 
     def _state(self, new: Sequence[Frame], slice_: Slice) -> dict[str, Frame]:
@@ -165,7 +165,7 @@ class _Kernel:
             if part in QUEUES:
                 found[part] = self._trace(part).read(empty, due=(slice_.b0, slice_.b1))
             elif wanted is None or part in wanted:
-                found[part] = self._trace(part).read(empty, until_after=slice_.b0)
+                found[part] = self._trace(part).read(empty, until_after=horizon(self.node, slice_.b0))
         return found
 
     def _trace(self, part: str) -> Trace:

@@ -39,7 +39,7 @@ _TEXTS = ("csv", "json")
 _FILES = (*_TEXTS, "parquet", "orc", "text", "avro", "xml")
 _KNOWN = (*_FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
 _SIZES = ("maxfilespertrigger", "maxbytespertrigger")
-FILES_A_STEP = 1000  # unless the options of a source say otherwise
+FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
 _BROKEN = "_everview_broken"  # where Spark puts the text of a row that does not parse
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -97,9 +97,11 @@ class Sources:
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
     @classmethod
-    def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
+    def of_frame(cls, rows: DataFrame, entry: Fed, lossless: bool = True) -> Sources:
         """A frame that is given for a stream or a table, its columns by their names."""
-        shown = cast_rows(rows, entry, REASON).selectExpr("*", f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
+            "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
+        )
         return cls._placed([shown], [entry])
 
 
@@ -161,7 +163,7 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     schema = S.StructType([*fields, S.StructField(mark, S.StringType())])
     options = {"enforceSchema": "false"} if source.format == "csv" else {}
     options |= (
-        _file_options(source)
+        _file_options(entry)
         | dict(source.options)
         | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": mark}
     )
@@ -175,16 +177,18 @@ def _opened_text(session: SparkSession, entry: Fed, source: Source) -> DataFrame
     return _with_reason(frame, entry, reason, f"coalesce({broken}, {text})")
 
 
-def _file_options(source: Source) -> dict[str, str]:
+def _file_options(entry: Fed) -> dict[str, str]:
     """What Everview asks of a source of files, unless its options say otherwise.
 
-    A step is of bounded size. No file is too old: by itself, Spark skips a file that is a week older than the
-    newest one without a word.
+    A step is of bounded size, but for tables: all that is there when a store begins holds from the beginning.
+    No file is too old: by itself, Spark skips a file that is a week older than the newest one without a word.
     """
-    if source.format not in _FILES:
+    source = entry.source
+    if source is None or not reads_files(entry):
         return {}
     sized = any(name.casefold() in _SIZES for name, _ in source.options)
-    return {"maxFileAge": "100000d", **({} if sized else {"maxFilesPerTrigger": str(FILES_A_STEP)})}
+    limit = {} if sized or isinstance(entry, TableEntry) else {"maxFilesPerTrigger": str(FILES_A_STEP)}
+    return {"maxFileAge": "100000d", **limit}
 
 
 def _names_in_file(session: SparkSession, entry: Fed, source: Source) -> list[str]:
@@ -242,7 +246,7 @@ def _said(name: str, text: str, type_: str) -> str:
 
 def _opened_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """A source that has columns of its own: ours are found among them by their names."""
-    options = _file_options(source) | dict(source.options)
+    options = _file_options(entry) | dict(source.options)
     reader = session.readStream.format(source.format).options(**options)
     if source.format in _FILES:
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]

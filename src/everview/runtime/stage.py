@@ -12,7 +12,17 @@ from functools import singledispatch
 import polars as pl
 
 from everview.kernels.band import Band, band_join
-from everview.kernels.frame import CHANGE, FROM, Frame, Result, Slice, State, consolidate
+from everview.kernels.frame import (
+    BEFORE_ALL,
+    CHANGE,
+    FROM,
+    INFINITY,
+    Frame,
+    Result,
+    Slice,
+    State,
+    consolidate,
+)
 from everview.kernels.join import join
 from everview.kernels.negative import negative_tuples
 from everview.kernels.ordered import latest_per_key, latest_rows
@@ -20,7 +30,7 @@ from everview.kernels.points import changing, insertions, relation_at_points, sy
 from everview.kernels.profile import distinct, distinct_unsigned, profile
 from everview.kernels.sweep import Sweep, compact_state, sweep
 from everview.kernels.sweep import empty_state as empty_sweep
-from everview.kernels.tables import join_version
+from everview.kernels.tables import compact_versions, join_version, without_version
 from everview.runtime.compaction import Policy
 from everview.runtime.runs import Run
 from everview.spark import physical as P
@@ -49,9 +59,21 @@ def compact(node: P.Physical, part: str, rows: Frame, bound: int) -> Frame:
     """A part of a kernel's state made small; no answer changes."""
     if isinstance(node, P.SweepKernel):
         return compact_state(_sweep(node), part, rows, bound)
+    if isinstance(node, P.VersionKernel):
+        return compact_versions(rows, _names(node.right_keys, "r"), bound)
     if isinstance(node, (P.InsertionsKernel, P.PointsKernel, P.RowsKernel, P.LatestKernel)):
         return consolidate(rows)  # here a row's begin is part of what is known
     return consolidate(rows, bound)
+
+
+def horizon(node: P.Physical, bound: int) -> int:
+    """What ends by this instant can never matter after the bound.
+
+    A version of a table matters as long as rows can come whose timestamp lies in it.
+    """
+    if not isinstance(node, P.VersionKernel):
+        return bound
+    return BEFORE_ALL if node.age == INFINITY else min(max(bound + 1 - node.age, BEFORE_ALL), INFINITY)
 
 
 def is_due(node: P.Physical, runs: Mapping[str, Sequence[Run]], slice_: Slice) -> bool:
@@ -137,13 +159,24 @@ def _(node: P.BandKernel, new: Sequence[Frame]) -> dict[str, Frame]:
 @run_kernel.register
 def _(node: P.VersionKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
     keys = _names(node.left_keys), _names(node.right_keys, "r")
-    result = join_version(new[0], _on_the_right(new[1]), state, P.column(node.timestamp), *keys)
+    at, table = P.column(node.timestamp), _on_the_right(new[1])
+    result = join_version(new[0], table, state, at, *keys, node.nulls_equal)
     return Result(_in_order(result.output), result.added)
 
 
 @empty_state.register
 def _(node: P.VersionKernel, new: Sequence[Frame]) -> dict[str, Frame]:
     return {"versions": _on_the_right(new[1]).clear()}
+
+
+@run_kernel.register
+def _(node: P.WithoutVersionKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
+    return without_version(new[0], new[1])
+
+
+@empty_state.register
+def _(node: P.WithoutVersionKernel, new: Sequence[Frame]) -> dict[str, Frame]:
+    return {}
 
 
 @run_kernel.register

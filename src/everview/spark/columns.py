@@ -106,8 +106,9 @@ def _(node: P.SweepKernel) -> tuple[Carried, ...]:
     return ((*range(node.keys), *[None] * len(node.results)),)
 
 
-@carried.register
-def _(node: P.PointsKernel) -> tuple[Carried, ...]:
+@carried.register(P.PointsKernel)
+@carried.register(P.WithoutVersionKernel)
+def _(node: P.PointsKernel | P.WithoutVersionKernel) -> tuple[Carried, ...]:
     return tuple(range(len(node.types))), (None,) * len(node.types)
 
 

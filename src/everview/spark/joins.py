@@ -147,12 +147,20 @@ def _shifted(expression: Expression, by: int) -> Expression:
     return substitute(expression, moved)
 
 
-def join(left: Side, right: Side, condition: Expression, timestamp: int | None = None) -> P.Physical:
-    """The pairs for which the condition holds; with a timestamp, those with the table's version at it."""
+@dataclass(frozen=True)
+class AsOf:
+    """Where a row has the instant whose version it meets, and how old that can be when the row comes."""
+
+    timestamp: int
+    age: int
+
+
+def join(left: Side, right: Side, condition: Expression, as_of: AsOf | None = None) -> P.Physical:
+    """The pairs for which the condition holds; with an instant, those with the table's version at it."""
     parts = Condition.of(condition, len(left.plan.types))
-    parts = parts.with_band() if timestamp is None else parts
+    parts = parts.with_band() if as_of is None else parts
     here, there = _prepared(left, right, parts)
-    return _shown(_pairs(here, there, parts, timestamp), here, (left, right), parts)
+    return _shown(_pairs(here, there, parts, as_of), here, (left, right), parts)
 
 
 def _prepared(left: Side, right: Side, parts: Condition) -> tuple[_Keyed, _Keyed]:
@@ -195,7 +203,7 @@ def _keyed(side: Side, keys: Sequence[Expression]) -> _Keyed:
     return _Keyed(replace(side, plan=wide), tuple(positions))
 
 
-def _pairs(here: _Keyed, there: _Keyed, parts: Condition, timestamp: int | None = None) -> P.Physical:
+def _pairs(here: _Keyed, there: _Keyed, parts: Condition, as_of: AsOf | None = None) -> P.Physical:
     """The kernel. If NULLs are to meet for some keys, they meet for all; for the others they go before."""
     if parts.band is not None:
         return _in_band(here, there, parts.band)
@@ -205,9 +213,10 @@ def _pairs(here: _Keyed, there: _Keyed, parts: Condition, timestamp: int | None 
         here, there = _present(here, strict), _present(there, strict)
     endings = (here.side.ending, there.side.ending)
     left, right = here.side.plan, there.side.plan
-    if timestamp is None:
+    if as_of is None:
         return P.JoinKernel(left, right, here.keys, there.keys, safe, endings=endings)
-    return P.VersionKernel(left, right, timestamp, here.keys, there.keys, endings=endings)
+    at, age = as_of.timestamp, as_of.age
+    return P.VersionKernel(left, right, at, here.keys, there.keys, safe, age, endings=endings)
 
 
 def _in_band(here: _Keyed, there: _Keyed, band: Band) -> P.Physical:

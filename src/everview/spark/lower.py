@@ -22,6 +22,7 @@ from everview.kernels.frame import BEFORE_ALL
 from everview.spark import joins
 from everview.spark import physical as P
 from everview.spark.joins import Side, as_type
+from everview.temporal.ages import age
 from everview.temporal.life import life
 from everview.temporal.patterns import Pattern, edge
 
@@ -298,7 +299,7 @@ def _(node: N.OuterJoin, lower: Lowering) -> P.Physical:
 
 @_lowered.register
 def _(node: N.TableJoin, lower: Lowering) -> P.Physical:
-    """⋈R is a join as any other. ⋈NRR has no place for rows that are taken back (paper 2, 5.4.2)."""
+    """⋈R is a join as any other. ⋈NRR leaves the intervals of the stream's rows as they are."""
     right = lower.side(node.right)
     condition = _over_both(node)
     if node.retroactive:
@@ -309,9 +310,9 @@ def _(node: N.TableJoin, lower: Lowering) -> P.Physical:
         line = node.left.schema.timeline
         timestamp = 0 if line is None else node.left.schema.index(line)
         left = replace(lower.side(node.left), plan=lower.with_intervals(node.left))
-        joined = joins.join(left, right, condition, timestamp)
-        met = replace(left, plan=joins.first_columns(joined, len(left.plan.types)), in_order=False)
-        alone = joins.without(left.plan, joins.occurring(left, met.once())) if node.outer else None
+        joined = joins.join(left, right, condition, joins.AsOf(timestamp, age(node.left).emitted))
+        met = joins.first_columns(joined, len(left.plan.types))
+        alone = P.WithoutVersionKernel(left.plan, met) if node.outer else None
     if alone is not None:
         joined = P.Merge(joined, P.Compute(alone, (*alone.columns, *joins.nulls(right.plan.types))))
     return joined if node.retroactive else lower.ended(joined)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 
 from everview.algebra.changes import Record
 from everview.algebra.expressions import Column, Expression
-from everview.algebra.time import Grid
+from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import BOOLEAN, DataType
 from everview.algebra.windows import TimeWindow
 from everview.kernels.accumulate import Aggregate
@@ -224,16 +224,32 @@ class BandKernel(Physical):
 
 @dataclass(frozen=True, eq=False)
 class VersionKernel(Physical):
-    """A stream's rows with the version of a table at their own time."""
+    """A stream's rows with the version of a table at their own time.
+
+    `age` is how far before the bound the timestamps of rows to come can lie: so long versions are kept.
+    """
 
     left: Physical
     right: Physical
     timestamp: int
     left_keys: tuple[int, ...]
     right_keys: tuple[int, ...]
+    nulls_equal: bool = False
+    age: int = INFINITY
 
     def __post_init__(self) -> None:
         self._typed(self.left.types + self.right.types)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutVersionKernel(Physical):
+    """The rows of a stream that are not among those that have met a version of a table in the same step."""
+
+    left: Physical
+    met: Physical
+
+    def __post_init__(self) -> None:
+        self._typed(self.left.types)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,6 +360,6 @@ class NegativeKernel(Physical):
 
 
 KERNELS = (
-    JoinKernel, BandKernel, VersionKernel, DistinctKernel, CountsKernel, SweepKernel, RowsKernel,
-    LatestKernel, InsertionsKernel, RelationKernel, PointsKernel, NegativeKernel,
+    JoinKernel, BandKernel, VersionKernel, WithoutVersionKernel, DistinctKernel, CountsKernel, SweepKernel,
+    RowsKernel, LatestKernel, InsertionsKernel, RelationKernel, PointsKernel, NegativeKernel,
 )  # fmt: skip

@@ -76,7 +76,15 @@ def synchronized(node: N.Node, sync: ast.Sync, context: Context) -> N.Node:
         if sync.args.get("on") is not None:
             with context.script.blame(sync.args["on"]):
                 points = context.read(sync.args["on"].name, context).plan
-            return N.SynchronizeOn(node, points)
+            found = N.SynchronizeOn(node, points)
+            if points.schema.timeline is None:
+                raise context.script.error(
+                    f"SYNC ON takes the instants at which rows are inserted into '{sync.args['on'].name}', "
+                    f"and its column '{points.schema.names[0]}' is not their time line",
+                    sync.args["on"],
+                    next_step="select the time line column of the stream below as it is",
+                )
+            return found
         return N.Synchronize(node, sync_grid(sync, context))
 
 

@@ -17,6 +17,7 @@ from everview.algebra.expressions import Column, Comparison, Expression, conjunc
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, unit_of
 from everview.algebra.windows import Rows
+from everview.temporal.ages import age
 from everview.temporal.life import Length, is_known, life
 from everview.temporal.patterns import Pattern, edge
 
@@ -42,11 +43,12 @@ def length_text(length: int) -> str:
 
 
 class Growth(IntEnum):
-    """Whether a state grows as long as rows come: not, with each different record, with each row."""
+    """With what a state grows for ever: nothing, updates of a table, different records, rows."""
 
     NO = 0
-    BY_RECORD = 1
-    BY_ROW = 2
+    BY_UPDATE = 1
+    BY_RECORD = 2
+    BY_ROW = 3
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,18 @@ def _equates(part: Expression, left: N.Node, right: N.Node) -> bool:
 @keeping.register
 def _(node: N.TableJoin) -> tuple[Keeping, ...]:
     """⋈R keeps the stream and the table; ⋈NRR the versions of the table only (paper 2, 5.4.2)."""
-    what = "the table" if node.retroactive else "versions of the table"
-    table = Keeping(what, None, until="until replaced")
-    stream = (_rows_of("left side", node.left),) if node.retroactive or node.outer else ()
-    return (*stream, table, _rows_of(_MET, N.Distinct(node.left))) if node.outer else (*stream, table)
+    if not node.retroactive:
+        return (_versions(age(node.left).emitted),)
+    kept = _rows_of("left side", node.left), Keeping("the table", None, until="until replaced")
+    return (*kept, _rows_of(_MET, N.Distinct(node.left))) if node.outer else kept
+
+
+def _versions(longest: int) -> Keeping:
+    """A version is needed until it is replaced and no row can come whose timestamp lies in it."""
+    if longest == INFINITY:
+        return Keeping("versions of the table", INFINITY, growth=Growth.BY_UPDATE)
+    later = f" and {length_text(longest + 1)} later" if longest else ""
+    return Keeping("versions of the table", None, until=f"until replaced{later}")
 
 
 @keeping.register
@@ -267,12 +277,18 @@ def grows(plan: N.Node, told: Container[N.Node] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said for node in plan.walk() if node not in told for said in _grows(node)))
 
 
+_GROWS = {
+    Growth.BY_UPDATE: "with every update of the table",
+    Growth.BY_RECORD: "with every different record",
+    Growth.BY_ROW: "without bound",
+}
+
+
 def _grows(node: N.Node) -> Iterator[str]:
     parts = [part for part in keeping(node) if part.growth != Growth.NO]
     if not parts:
         return
-    certain = any(part.growth == Growth.BY_ROW for part in parts)
-    how = "without bound" if certain else "with every different record"
+    how = _GROWS[max(part.growth for part in parts)]
     what = " and ".join(f"its {p.what}" if p.what in ("left side", "right side") else p.what for p in parts)
     windows = " or ".join(dict.fromkeys(_without_window(node)))
     hint = f", put a window on {windows}" if windows else ""

@@ -87,11 +87,11 @@ def _(node: N.Window) -> Life:
             return Life(below.lasts if is_known(below.lasts) else None, below.ends)
         case Band(_, upper):
             return below if upper is None else replace(below, grows=False)
-    lasts = _shorter(below.lasts, _reach(node.window))
+    lasts = _shorter(below.lasts, reach(node.window))
     return Life(lasts, lasts or 0)
 
 
-def _reach(window: AnyWindow) -> int:
+def reach(window: AnyWindow) -> int:
     """The longest time from a row's timestamp to its end in a time window; to the end of a slide at most."""
     match window:
         case Range(extent, slide, lag):

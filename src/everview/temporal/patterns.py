@@ -13,8 +13,10 @@ from enum import IntEnum
 from functools import singledispatch
 
 from everview.algebra import nodes as N
+from everview.algebra.text import name_sql
 from everview.algebra.windows import Band, Rows
 from everview.errors import TemporalError
+from everview.temporal.insertion import has_common_timeline, is_inserted_on_time, keeps_timeline
 
 
 class Pattern(IntEnum):
@@ -80,7 +82,8 @@ def _(node: N.Window) -> Edge:
         return Edge(max(below.pattern, order), signed=True)
     if isinstance(node.window, Band):
         return below
-    return Edge(Pattern.WKS if below.pattern == Pattern.MON else max(below.pattern, Pattern.WK), below.signed)
+    in_order = below.pattern <= Pattern.WKS and not below.signed and arrival(node.input) is not None
+    return Edge(Pattern.WKS if in_order else max(below.pattern, Pattern.WK), below.signed)
 
 
 @edge.register(N.Tagged)
@@ -91,16 +94,12 @@ def _(node: N.Tagged | N.SynchronizeOn) -> Edge:
 
 @edge.register
 def _(node: N.Union) -> Edge:
-    """Rule 2; a union of windows is FIFO only if they are equal."""
+    """Rule 2; a union of windows is FIFO only if the rows of both sides come and end in the same way."""
     left, right = edge(node.left), edge(node.right)
     pattern = max(left.pattern, right.pattern)
-    if pattern == Pattern.WKS and _windows(node.left) != _windows(node.right):
+    if pattern == Pattern.WKS and arrival(node) is None:
         pattern = Pattern.WK
     return Edge(pattern, left.signed or right.signed)
-
-
-def _windows(node: N.Node) -> set[object]:
-    return {n.window for n in node.walk() if isinstance(n, N.Window)}
 
 
 @edge.register(N.Join)
@@ -137,23 +136,129 @@ def _(node: N.TableJoin) -> Edge:
     return _STRICT if node.retroactive else edge(node.left)
 
 
-def require_runnable(plan: N.Node) -> None:
-    """Refuses what has no meaning over rows that are taken back.
+# In which order rows come
 
-    A row that ends before an older one would let one that was pushed out of a window of rows come back; the
-    version of a table that a row met may be gone when it is taken back (paper 2, 5.4.2).
+Arrival = tuple[object, ...]
+"""What shifts the begins and ends of rows after their timestamps: windows and synchronizations, in order."""
+
+
+@singledispatch
+def arrival(node: N.Node) -> Arrival | None:
+    """How rows come that come in the order of their timestamps; None if others may.
+
+    With the same windows and synchronizations, a row with a later timestamp neither begins nor ends earlier.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import TIMESTAMP
+    >>> from everview.algebra.windows import Range
+    >>> s = N.Stream("s", Schema.of(("ts", TIMESTAMP), timeline="ts"))
+    >>> window = N.Window(s, Range(10))
+    >>> arrival(N.Union(s, s)), arrival(N.Union(s, window)), arrival(N.Join(s, N.Alias(s, "r")))
+    ((), None, None)
     """
+    return None
+
+
+@arrival.register
+def _(node: N.Stream) -> Arrival | None:
+    line = node.schema.timeline
+    return () if line is not None and line.timeline == 0 else None
+
+
+@arrival.register(N.Filter)
+@arrival.register(N.Alias)
+@arrival.register(N.View)
+@arrival.register(N.GroupMember)
+@arrival.register(N.Coalesce)
+@arrival.register(N.Split)
+@arrival.register(N.Distinct)
+def _(node: N.Node) -> Arrival | None:
+    return arrival(node.inputs[0])
+
+
+@arrival.register
+def _(node: N.Project) -> Arrival | None:
+    return arrival(node.input) if keeps_timeline(node) else None
+
+
+@arrival.register
+def _(node: N.Window) -> Arrival | None:
+    below = arrival(node.input)
+    if below is None or isinstance(node.window, Rows):
+        return None
+    return below if isinstance(node.window, Band) else (*below, node.window)
+
+
+@arrival.register
+def _(node: N.Synchronize) -> Arrival | None:
+    below = arrival(node.input)
+    return None if below is None else (*below, node.grid)
+
+
+@arrival.register
+def _(node: N.IStream) -> Arrival | None:
+    below = None if edge(node.input).signed else arrival(node.input)
+    return None if below is None else (*below, N.IStream)
+
+
+@arrival.register
+def _(node: N.TableJoin) -> Arrival | None:
+    return None if node.retroactive else arrival(node.left)
+
+
+@arrival.register(N.Union)
+@arrival.register(N.MaxUnion)
+@arrival.register(N.Intersection)
+def _(node: N.Union | N.MaxUnion | N.Intersection) -> Arrival | None:
+    left, right = arrival(node.left), arrival(node.right)
+    return left if left == right and has_common_timeline(node) else None
+
+
+def require_runnable(plan: N.Node) -> None:
+    """Refuses what needs rows that come or go in a certain way, over rows that may do otherwise."""
     for node in plan.walk():
         if isinstance(node, N.Window) and isinstance(node.window, Rows):
-            below = edge(node.input)
-            if below.signed or below.pattern > Pattern.WKS:
-                what = "are never taken back" if below.signed else "end in the order in which they came"
-                raise TemporalError(
-                    f"[{node.window}] needs rows that {what}, and those of its input may do otherwise",
-                    next_step="put the window on the stream below, or use a time window",
-                )
-        if isinstance(node, N.TableJoin) and not node.retroactive and edge(node.left).signed:
-            raise TemporalError(
-                "a table is joined as of the time of rows that are never taken back, and these may be",
-                next_step="join the table before the aggregate, EXCEPT, outer join or ROWS window",
-            )
+            _require_order(node)
+        if isinstance(node, N.SynchronizeOn):
+            _require_points(node.points)
+        if isinstance(node, N.TableJoin) and not node.retroactive:
+            _require_first_timeline(node.left)
+
+
+def _require_order(node: N.Window) -> None:
+    """Where rows come or go out of order, a row that was pushed out of a window of rows could come back."""
+    below = edge(node.input)
+    if below.signed:
+        what = "are never taken back"
+    elif below.pattern > Pattern.WKS:
+        what = "end in the order in which they came"
+    elif arrival(node.input) is None:
+        what = "come in the order of their time line"
+    else:
+        return
+    raise TemporalError(
+        f"[{node.window}] needs rows that {what}, and those of its input may do otherwise",
+        next_step="put the window on the stream below, or use a time window",
+    )
+
+
+def _require_points(points: N.Node) -> None:
+    """A row that is inserted later than its time line says would be no point, silently."""
+    if is_inserted_on_time(points):
+        return
+    name = f" {name_sql(points.name)}" if isinstance(points, (N.View, N.Stream, N.Alias)) else ""
+    raise TemporalError(
+        f"SYNC ON{name} needs rows that are inserted at the instant in their time line, "
+        "and these may be inserted later",
+        next_step="select the time line of a stream, without SLIDE, LAG, SYNC and joins of streams",
+    )
+
+
+def _require_first_timeline(node: N.Node) -> None:
+    """Slices are cut by the first time line; at an instant of another one the table may not be known yet."""
+    line = node.schema.timeline
+    if line is not None and line.timeline != 0:
+        raise TemporalError(
+            f"a table is joined as of the first time line of a stream, and {line.qualified} is another one",
+            next_step="select the first time line of the stream below too",
+        )
