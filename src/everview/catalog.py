@@ -91,7 +91,7 @@ class TaggedEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A relation."""
+    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS)."""
 
     name: str
     columns: Schema
@@ -100,6 +100,7 @@ class TableEntry:
     source: Source | None = None
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
+    as_query: str | None = None
     kind = "table"
 
     @property
@@ -294,6 +295,7 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             out |= {"key": list(entry.key), "retroactive": entry.retroactive}
             out["source"] = _source_to_dict(entry.source)
             out |= _constraints_to_dict(entry)
+            out |= {} if entry.as_query is None else {"as_query": entry.as_query}
         case ViewEntry():
             history = "forever" if entry.history == INFINITY else entry.history
             out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
@@ -333,6 +335,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 d["retroactive"],
                 _source_from_dict(d["source"]),
                 **_constraints_from_dict(d, columns),
+                as_query=d.get("as_query"),
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]

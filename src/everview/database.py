@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
+from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
 from everview.algebra.time import UNDATED, Chronon, instant_words, parse_timestamp
 from everview.algebra.types import VOID
@@ -117,17 +118,21 @@ class Database:
                 return describe(self._catalog.get(name), facts)
         self._write()
         match statement:
-            case S.Insert(target, rows, at):
-                self._pipeline.take_in(self._catalog.get(target), rows, at)
+            case S.Insert(target, _, at):
+                self._pipeline.take_in(self._catalog.get(target), statement, at)
             case S.InsertQuery(target, query, columns, at):
                 answer = self._answer(query).toDF(*columns)
-                typed = zip(columns, query.plan.schema.types, strict=True)
+                typed = zip(columns, query.plan.schema.types, strict=False)
                 fitting = ["NULL AS " + name_sql(n) if t == VOID else name_sql(n) for n, t in typed]
-                self._pipeline.take_in(self._catalog.get(target), answer.selectExpr(*fitting), at)
-            case S.Update(target, assignments, where, at):
-                self._pipeline.change_table(self._table(target), where, assignments, at)
-            case S.Delete(target, where, at):
-                self._pipeline.change_table(self._table(target), where, None, at)
+                self._pipeline.take_in(
+                    self._catalog.get(target), answer.selectExpr(*fitting), at, lossless=False
+                )
+            case S.Update(target, assignments, rows, at):
+                self._change(target, rows, assignments, at)
+            case S.Delete(target, rows, at):
+                self._change(target, rows, None, at)
+            case S.CreateAs(entry, query):
+                self._create_as(statement, entry, query)
             case S.Create(entry, plan):
                 self._create(statement, entry, plan)
             case S.Drop():
@@ -142,6 +147,18 @@ class Database:
     def _answer(self, query: Query) -> DataFrame:
         better = replace(query, plan=rewrite(query.plan).plan)
         return self._pipeline.answer(self._work(), better)
+
+    def _change(
+        self,
+        target: str,
+        rows: S.Selection,
+        assignments: Sequence[tuple[str, Expression]] | None,
+        at: Chronon | None,
+    ) -> None:
+        matches = tuple(replace(m, plan=rewrite(m.plan).plan) for m in rows.matches)
+        beside = None if rows.beside is None else rewrite(rows.beside).plan
+        better = replace(rows, matches=matches, beside=beside)
+        self._pipeline.change_table(self._work(), self._table(target), better, assignments, at)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
         """A new name; made again as it is, it is no change."""
@@ -158,6 +175,14 @@ class Database:
             self._pipeline.begin_view(entry.name, _work(known))
         elif isinstance(entry, StreamEntry):
             self._pipeline.begin_stream(entry)
+        self._remember(statement)
+
+    def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
+        """A new table with its rows. They are written first: a table that is known has them."""
+        if self._catalog.entries.get(entry.name.casefold()) == entry:
+            return
+        self._require_stopped()
+        self._pipeline.fill_table(entry, self._answer(query).toDF(*entry.columns.names))
         self._remember(statement)
 
     def _table(self, name: str) -> TableEntry:
@@ -198,7 +223,7 @@ class Database:
         self._catalog.clock_grain = now.clock_grain
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table by the names of its columns: dicts, pandas, Arrow, Polars or Spark."""
+        """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
         self._pipeline.check()
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)

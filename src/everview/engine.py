@@ -5,15 +5,15 @@
 ... CREATE VIEW total AS SELECT SUM(v) AS total FROM s [RANGE 10 SECONDS];
 ... '''
 >>> print(explain(script))
-View total  · WK± · keeps its changes, for ever
-  Project `sum(v)` AS total  · WK±
-    Aggregate sum(s.v) AS `sum(v)`  · WK± · keeps one value; ends to come, 10 s
-      Window [RANGE 10 SECONDS]  · WKS
-        Stream s (v INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts
+View total  · may be retracted (WK±) · keeps its changes, for ever
+  Project `sum(v)` AS total  · may be retracted (WK±)
+    Aggregate sum(s.v) AS `sum(v)`  · may be retracted (WK±) · keeps one value; ends to come, 10 s
+      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+        Stream s (v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts
 
-Behind each operator stands how its results come and go (paper 2): MON only come, WKS end in order, WK at
-known times, STR at times nobody could know; ± says that rows may be taken back. Then what state it keeps and
-for how long, and up to where the rows of a stream are known.
+Behind each operator stands how its results come and go, with the name that paper 2 has for it: MON are only
+added, WKS end in order, WK at known times, STR at times nobody could know; ± says that rows may be retracted.
+Then what state it keeps and for how long, and up to where the rows of a stream are known.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def declare(statement: S.Statement, catalog: Catalog) -> None:
     match statement:
         case S.Create(entry, _, replace):
             catalog.add(entry, replace)
+        case S.CreateAs(entry):
+            catalog.add(entry)
         case S.Drop(name, cascade) if name is not None:
             catalog.drop(name, cascade)
         case S.SetClock(grain):

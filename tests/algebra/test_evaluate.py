@@ -33,7 +33,6 @@ from everview.algebra.expressions import (
 from everview.algebra.numbers import single
 from everview.algebra.schema import Schema
 from everview.algebra.types import decimal
-from everview.errors import AlgebraError
 from tests.algebra.random_expressions import Maker, Vocabulary, same
 
 DAY = 86_400_000_000
@@ -103,8 +102,7 @@ def test_times_and_intervals() -> None:
     assert yields(Arithmetic("*", hour, Literal(3, T.INT))) == DAY // 8
     assert yields(Arithmetic("+", Literal(1, T.DATE), hour)) == DAY + DAY // 24
     assert yields(Arithmetic("-", Literal(1, T.DATE), Literal(2, T.INT))) == -1
-    with pytest.raises(AlgebraError, match="out of its range"):
-        yields(Arithmetic("+", Literal(2**63 - 1, T.TIMESTAMP), hour))
+    assert yields(Arithmetic("+", Literal(2**63 - 1, T.TIMESTAMP), hour)) is None
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_defaults_and_not_null(spark: SparkSession, tmp_path: Path) -> None:
             (
                 "UPDATE t SET name = nullif(name, 'spark')",
                 "a row of 't' would have no value for 'name', which is NOT NULL\n"
-                "  next: give it one, with coalesce for example",
+                "  next: give another value, with coalesce or CAST for example",
             ),
         ):
             with pytest.raises(EverviewError) as error:

@@ -37,29 +37,30 @@ def test_a_script_with_views_that_share() -> None:
     assert (
         explain(script)
         == """\
-#1 View near  · WK · keeps its changes, for ever
-  Project s.k, s.v  · WK
-    Join ON s.k = r.k  · WK · keeps both sides, 10 s
-      Window [RANGE 10 SECONDS]  · WKS
-        #5 Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts − 5 s
-      Window [RANGE 10 SECONDS]  · WKS
-        Stream r (k INT, w INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts
+#1 View near  · expires within 10 s (WK) · keeps its changes, for ever
+  Project s.k, s.v  · expires within 10 s (WK)
+    Join ON s.k = r.k  · expires within 10 s (WK) · keeps both sides, 10 s
+      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+        #5 Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
+      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+        Stream r (k INT, w INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts
 
-View per_k  · WK± · keeps its changes, for ever
-  Project k, `count(*)` AS n  · WK±
-    Aggregate count(*) BY near.k  · WK± · keeps a value per group, 10 s; ends to come, 10 s, in expiry buckets
-      = #1 View near, shared  · WK
+View per_k  · may be retracted (WK±) · keeps its changes, for ever
+  Project k, `count(*)` AS n  · may be retracted (WK±)
+    Aggregate count(*) BY near.k  · may be retracted (WK±) · keeps a value per group, 10 s; \
+ends to come, 10 s, in expiry buckets
+      = #1 View near, shared  · expires within 10 s (WK)
 
-View kinds  · WK · keeps its changes, for ever
-  Distinct  · WK · δ* keeps what is covered, 10 s
-    Project s.v  · WKS
-      Window [RANGE 10 SECONDS]  · WKS
-        Filter s.v > 3  · MON
-          = #5 Stream s, shared  · MON
+View kinds  · expires within 10 s (WK) · keeps its changes, for ever
+  Distinct  · expires within 10 s (WK) · δ* keeps what is covered, 10 s
+    Project s.v  · expires within 10 s (WKS)
+      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+        Filter s.v > 3  · append-only (MON)
+          = #5 Stream s, shared  · append-only (MON)
 rules: push_filter_below_window
 
-Project near.k  · WK
-  = #1 View near, shared  · WK"""
+Project near.k  · expires within 10 s (WK)
+  = #1 View near, shared  · expires within 10 s (WK)"""
     )
 
 
@@ -86,7 +87,9 @@ def test_a_view_says_what_it_keeps_itself() -> None:
         SELECT k FROM a;
     """
     )
-    assert explain(script).startswith("#1 View a  · MON · keeps its present answer; its changes, 1 d\n")
+    assert explain(script).startswith(
+        "#1 View a  · append-only (MON) · keeps its present answer; its changes, 1 d\n"
+    )
 
 
 def test_the_bounds_of_streams() -> None:
@@ -97,7 +100,7 @@ def test_the_bounds_of_streams() -> None:
         CREATE STREAM c TIMELINE ts AS SELECT x, ts FROM a WHERE x > 1;
         SELECT x FROM a; SELECT x FROM b; SELECT x FROM c; SELECT time_point FROM clock; SELECT x FROM a$late;
     """
-    bounds = re.findall(r"Stream (\S+) \(.*\)  · MON(.*)", explain(script))
+    bounds = re.findall(r"Stream (\S+) \(.*\)  · append-only \(MON\)(.*)", explain(script))
     assert bounds == [
         ("a", " · bound newest ts − 1 µs"),
         ("b", " · bound newest ts − 5 s − 1 µs, newest sent − 1 µs · idle after 30 s"),
@@ -126,17 +129,17 @@ def test_an_event_query_keeps_what_its_conditions_need() -> None:
     )
     assert explain(script).split("\n\n")[1:] == ["""\
 Event stream met
-  #6 Project s.k, s.ts  · MON
-    Join ON s.k = f.k AND f.ts >= s.ts  · MON
-      Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts − 5 s
-      Alias f  · MON
-        = #1 View fresh, shared  · MON
+  #6 Project s.k, s.ts  · append-only (MON)
+    Join ON s.k = f.k AND f.ts >= s.ts  · append-only (MON)
+      Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
+      Alias f  · append-only (MON)
+        = #1 View fresh, shared  · append-only (MON)
   keeps the rows of its streams as long as its conditions can still need them""", """\
-View n  · WK± · keeps its changes, for ever
-  Project `count(*)` AS n  · WK±
-    Aggregate count(*)  · WK± · keeps one value
-      Stream met (k INT, ts TIMESTAMP TIMELINE)  · MON · bound as far as its query is final
-        = #6 Project, shared  · MON"""]  # fmt: skip
+View n  · may be retracted (WK±) · keeps its changes, for ever
+  Project `count(*)` AS n  · may be retracted (WK±)
+    Aggregate count(*)  · may be retracted (WK±) · keeps one value
+      Stream met (k INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound as far as its query is final
+        = #6 Project, shared  · append-only (MON)"""]  # fmt: skip
 
 
 def test_a_tagged_stream() -> None:
@@ -145,19 +148,19 @@ def test_a_tagged_stream() -> None:
         explain(script)
         == """\
 Tagged stream latest
-  #1 View latest  · WK±
-    Tagged KEY (k)  · WK± · keeps the latest row per k, until replaced
-      Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · MON · bound newest ts − 5 s
+  #1 View latest  · may be retracted (WK±)
+    Tagged KEY (k)  · may be retracted (WK±) · keeps the latest row per k, until replaced
+      Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
 
-Project latest.v  · WK±
-  = #1 View latest, shared  · WK±"""
+Project latest.v  · may be retracted (WK±)
+  = #1 View latest, shared  · may be retracted (WK±)"""
     )
 
 
 def test_the_same_query_twice_is_one_operator() -> None:
     found = explanation_of(STREAMS + "SELECT k FROM s; EXPLAIN SELECT k FROM s;")
     assert [(part.title, part.root) for part in found.parts] == [("query 1", 1), ("query 2", 1)]
-    assert found.text().splitlines()[-1] == "= #1 Project, shared  · MON"
+    assert found.text().splitlines()[-1] == "= #1 Project, shared  · append-only (MON)"
 
 
 def test_growth_of_a_shared_operator_is_said_once() -> None:
@@ -229,9 +232,11 @@ def check_that_all_say_the_same(found: Explanation) -> None:
     assert list(drawn) == [o["id"] for o in data["operators"]] == [o.id for o in found.operators]
     for operator, written in zip(found.operators, data["operators"], strict=True):
         said = remarks(operator)
-        line = f"{operator.text}  · {' · '.join([str(operator.edge), *said])}"
+        line = f"{operator.text}  · {' · '.join([operator.flow, *said])}"
         assert any(row.endswith(line) for row in text)
         assert all(remark in drawn[operator.id] for remark in said)
+        assert operator.flow in drawn[operator.id]
+        assert operator.flow == f"{written['changes']} ({operator.edge})"
         assert written["text"] == operator.text
         assert written["pattern"] + "±" * written["signed"] == str(operator.edge)
         for kept in written["keeps"]:

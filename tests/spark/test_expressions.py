@@ -18,9 +18,9 @@ from everview.algebra.expressions import Arithmetic, Call, Case, Cast, Column, C
 from everview.algebra.functions import FUNCTIONS, NONDETERMINISTIC
 from everview.algebra.numbers import single
 from everview.algebra.schema import Schema
-from everview.algebra.text import expression_sql
 from everview.algebra.types import DataType
 from everview.errors import AlgebraError
+from everview.spark.guards import catalyst_sql
 from tests.algebra.random_expressions import Maker, Values, Vocabulary, same
 
 pytestmark = pytest.mark.spark
@@ -193,9 +193,8 @@ def spark_frame(spark: SparkSession, schema: Schema, records: Records) -> DataFr
 
 
 def spark_sql(expression: Expression) -> str:
-    """The expression as Spark reads it: Everview's INTERVAL is one of Spark's several."""
-    text = expression_sql(expression).replace("--0.0D", "-(-0.0D)")
-    return text.replace("AS INTERVAL)", "AS INTERVAL DAY TO SECOND)")
+    """The expression as Spark evaluates it."""
+    return catalyst_sql(expression).replace("--0.0D", "-(-0.0D)")
 
 
 def readable(sql: str, type_: DataType) -> str:
@@ -216,7 +215,7 @@ def spark_types(frame: DataFrame) -> list[str]:
 def disagreements(
     spark: SparkSession, schema: Schema, records: Records, expressions: Sequence[Expression]
 ) -> list[str]:
-    """Where `evaluate` and Spark differ, one line each. What `evaluate` refuses, Spark refuses too."""
+    """Where `evaluate` and Spark differ, one line each; but for patterns that only Java can read."""
     kept, ours = [], []
     for expression in expressions:
         try:

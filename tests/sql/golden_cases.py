@@ -116,6 +116,9 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             did = "no change" if not changed else "replace" if replaced else "create"
             plan = "" if statement.plan is None else "\n" + _plan(statement.plan)
             return f"{did} {_entry(statement.entry)}{plan}"
+        case S.CreateAs():
+            did = "create" if catalog.add(statement.entry) else "no change"
+            return f"{did} {_entry(statement.entry)}\n{_query(statement.query)}"
         case S.Drop():
             gone = [] if statement.name is None else catalog.drop(statement.name, statement.cascade)
             return "drop " + (", ".join(gone) or "nothing")
@@ -135,11 +138,11 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             return f"{into}\n{_query(statement.query)}"
         case S.Update():
             new = [f"{name_sql(name)} := {expression_sql(e)}" for name, e in statement.assignments]
-            where = f"where {expression_sql(statement.where)}"
-            return "\n  ".join([f"update {statement.target}{_at(statement.at)}", *new, where])
+            return "\n  ".join(
+                [f"update {statement.target}{_at(statement.at)}", *new, *_rows(statement.rows)]
+            )
         case S.Delete():
-            where = f"where {expression_sql(statement.where)}"
-            return f"delete from {statement.target}{_at(statement.at)}\n  {where}"
+            return "\n  ".join([f"delete from {statement.target}{_at(statement.at)}", *_rows(statement.rows)])
         case S.Select():
             return _query(statement.query)
         case S.Explain():
@@ -148,6 +151,19 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             return f"show {statement.kind.lower()}"
         case S.Describe():
             return f"describe {statement.name}"
+
+
+def _rows(rows: S.Selection) -> list[str]:
+    """Which rows of a table a change takes, one line an item."""
+    said = [f"where {expression_sql(rows.where)}"]
+    for match in rows.matches:
+        how = "without" if match.negated else "with"
+        said += [f"{how} a match where {expression_sql(match.condition)}", *_indented(match.plan)]
+    return said if rows.beside is None else [*said, "from", *_indented(rows.beside)]
+
+
+def _indented(plan: Node) -> list[str]:
+    return [f"  {line}" for line in explain(plan).splitlines()]
 
 
 def _at(at: int | None) -> str:

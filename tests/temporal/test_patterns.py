@@ -10,7 +10,9 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import TRUE, Comparison
 from everview.algebra.reference import _insertions, meaning
+from everview.algebra.schema import Field, Schema
 from everview.algebra.time import Grid
+from everview.algebra.types import TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
 from everview.temporal.insertion import is_inserted_on_time
@@ -156,3 +158,18 @@ def test_all_points_count_where_rows_are_inserted_on_time() -> None:
     ):  # fmt: skip
         assert is_inserted_on_time(plan)
         assert all(e == (t,) for e, t in _insertions(meaning(plan, rows, DOMAIN), DOMAIN))
+
+
+def test_a_version_as_of_another_time_line_is_refused() -> None:
+    """Up to the bound a stream is known by its first time line; on others rows may lie ahead."""
+    columns = (Field("ts", TIMESTAMP, timeline=0), Field("received", TIMESTAMP, timeline=1))
+    two = N.Stream("two", Schema(columns))
+    both = N.TableJoin(two, NRR, TRUE, retroactive=False)
+    require_runnable(both)
+    second = N.Project(two, (("received", two.column("received")),))
+    with pytest.raises(TemporalError) as refused:
+        require_runnable(N.TableJoin(second, NRR, TRUE, retroactive=False))
+    assert str(refused.value) == (
+        "a table is joined as of the first time line of a stream, and received is another one\n"
+        "  next: select the first time line of the stream below too"
+    )

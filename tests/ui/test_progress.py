@@ -65,3 +65,14 @@ def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_run_that_found_nothing_does_not_count_its_steps() -> None:
+    summary = Summary(bound=1_000_000, before={"s": (10, 1, 0)})
+    summary.step(Progress(3, 0, 1_000_000, 3_500_000, 2.0, 1234, changes={"v": 0}))
+    assert summary.lines(Manifest(4, 1_000_000, counts={"s": (10, 1, 0)}), ["3 rows of s wait: …"]) == [
+        "nothing new; known up to 1970-01-01T00:00:01.000000",
+        "3 rows of s wait: …",
+        "",
+        "look: everview query 'SELECT * FROM v'",
+    ]

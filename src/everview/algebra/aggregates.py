@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from everview.algebra.convert import instant
 from everview.algebra.expressions import Expression
 from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, MAX_PRECISION, VOID, DataType
 from everview.algebra.values import NAN, ordering
@@ -139,7 +140,7 @@ def _finish(total: Fraction | float, result: DataType, factor: Fraction) -> obje
     if result.is_decimal:
         return _to_decimal(exact, result)
     if result == INTERVAL:
-        return exact.numerator // exact.denominator
+        return instant(exact.numerator // exact.denominator)
     return _to_float(exact)
 
 

@@ -23,7 +23,6 @@ from everview.algebra.numbers import (
 from everview.algebra.time import DAY, SECOND
 from everview.algebra.types import TIMESTAMP, DataType
 from everview.algebra.values import NAN
-from everview.errors import AlgebraError
 
 _INTEGER = re.compile(r"[+-]?(?=[\d.])(\d*)(?:\.\d*)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -63,15 +62,13 @@ def canonical(value: object) -> object:
     return NAN if isinstance(value, float) and math.isnan(value) else value
 
 
-def instant(micros: int) -> int:
-    """The microseconds, if they are a timestamp or an interval; where Spark raises, so do we.
+def instant(micros: int) -> int | None:
+    """The microseconds of a timestamp or an interval; NULL if they are out of its range.
 
-    >>> instant(5)
-    5
+    >>> instant(5), instant(2**63)
+    (5, None)
     """
-    if wrap(micros, 64) != micros:
-        raise AlgebraError("a timestamp or an interval went out of its range")
-    return micros
+    return micros if wrap(micros, 64) == micros else None
 
 
 def _to_boolean(value: Any, source: DataType, _: DataType) -> object:

@@ -33,7 +33,17 @@ from everview.algebra.functions import function
 from everview.algebra.numbers import decimal_arithmetic, float_remainder, negated, remainder, single, wrap
 from everview.algebra.schema import Schema
 from everview.algebra.time import DAY
-from everview.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP, VOID, DataType, wider
+from everview.algebra.types import (
+    BIGINT,
+    DATE,
+    INTERVAL,
+    MAX_PRECISION,
+    TIMESTAMP,
+    VOID,
+    DataType,
+    as_decimal,
+    wider,
+)
 from everview.algebra.values import NAN, ordering
 
 __all__ = ["NAN", "Record", "convert", "evaluate", "holds"]
@@ -179,7 +189,7 @@ def _(e: Arithmetic, schema: Schema, record: Record) -> Any:
     if left is None or right is None:
         return None
     if e.operator == "DIV":
-        return None if right == 0 else _whole_quotient(left, right)
+        return None if right == 0 else _whole_quotient(left, right, a, b)
     if e.type in (TIMESTAMP, INTERVAL, DATE):
         return _time_arithmetic(e.operator, left, right, a, e.type)
     if e.type.is_decimal:
@@ -189,8 +199,14 @@ def _(e: Arithmetic, schema: Schema, record: Record) -> Any:
     return _number_arithmetic(e.operator, convert(left, a, e.type), convert(right, b, e.type), e.type)
 
 
-def _whole_quotient(left: Any, right: Any) -> int:
-    return wrap(int(Fraction(left) / Fraction(right)), BIGINT.bits)  # int() cuts towards zero
+def _whole_quotient(left: Any, right: Any, a: DataType, b: DataType) -> int | None:
+    """The quotient cut towards zero, as a BIGINT that wraps; of decimals NULL if it has too many digits."""
+    found = int(Fraction(left) / Fraction(right))
+    if a.is_decimal or b.is_decimal:
+        a, b = as_decimal(a), as_decimal(b)
+        if abs(found) >= 10 ** min(a.precision - a.scale + b.scale, MAX_PRECISION):
+            return None
+    return wrap(found, BIGINT.bits)
 
 
 def _number_arithmetic(operator: str, a: Any, b: Any, type_: DataType) -> Any:
@@ -218,10 +234,15 @@ def _number_arithmetic(operator: str, a: Any, b: Any, type_: DataType) -> Any:
     return canonical(single(value) if type_.name == "FLOAT" else value)
 
 
-def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: DataType) -> int:
-    """Days are added to and subtracted from dates, microseconds to and from everything else."""
+def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: DataType) -> int | None:
+    """Days are added to and subtracted from dates, microseconds to and from everything else.
+
+    A date wraps; a timestamp or an interval out of its range is NULL.
+    """
     if operator == "*":
         return instant(left * right)
+    if operator == "-" and (result, right) == (TIMESTAMP, -(2**63)):
+        return None  # Spark adds the opposite, and there is none
     value = left + right if operator == "+" else left - right
     if result == DATE:
         return wrap(value, 32)

@@ -243,10 +243,8 @@ def _shifted_unsigned(types: Types, value: int, by: int) -> int:
     return wrap(value % (1 << bits) >> by % bits, bits)
 
 
-def _bit(types: Types, value: int, position: int) -> int:
-    if not 0 <= position < types[0].bits:
-        raise AlgebraError(f"getbit: a {types[0]} has bits 0 to {types[0].bits - 1}, not {position}")
-    return value >> position & 1
+def _bit(types: Types, value: int, position: int) -> int | None:
+    return value >> position & 1 if 0 <= position < types[0].bits else None
 
 
 def nanvl(a: float | None, b: float | None) -> float | None:

@@ -7,12 +7,14 @@ import hashlib
 import zlib
 
 from everview.algebra.numbers import wrap
-from everview.algebra.patterns import ilike, like, regex, replacement
+from everview.algebra.patterns import ilike, like, parse_replacement, regex
 from everview.algebra.signatures import Signature as Row
 from everview.algebra.signatures import first
-from everview.errors import AlgebraError
 
 _MOST = 2**31 - 1
+
+LONGEST_TEXT = 2**20
+"""How many characters repeat, space, lpad and rpad yield at most: one odd number must not fill the memory."""
 
 
 def substring(text: str | bytes, position: int, length: int = _MOST) -> str | bytes:
@@ -57,17 +59,28 @@ def locate(part: str | None, text: str | None, position: int | None = 1) -> int 
     return text.find(part, position - 1) + 1 if part else 1
 
 
-def pad(text: str, length: int, filler: str, left: bool) -> str:
-    """The text padded, or cut, to a length.
+def pad(text: str, length: int, filler: str, left: bool) -> str | None:
+    """The text padded, or cut, to a length; NULL above LONGEST_TEXT.
 
     >>> pad("7", 3, "0", left=True), pad("abc", 2, " ", left=False), pad("a", 4, "xy", left=False)
     ('007', 'ab', 'axyx')
     """
+    if length > LONGEST_TEXT:
+        return None
     missing = length - len(text)
     if missing <= 0 or not filler:
         return text[: max(0, length)]
     filling = (filler * (missing // len(filler) + 1))[:missing]
     return filling + text if left else text + filling
+
+
+def repeat(text: str, count: int) -> str | None:
+    """The text so many times; NULL if that would be longer than LONGEST_TEXT.
+
+    >>> repeat("ab", 2), repeat("ab", -1), repeat("ab", 2**31 - 1)
+    ('abab', '', None)
+    """
+    return text * max(0, count) if len(text) * count <= LONGEST_TEXT else None
 
 
 def initcap(text: str) -> str:
@@ -80,14 +93,14 @@ def initcap(text: str) -> str:
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
-def split_part(text: str, delimiter: str, number: int) -> str:
-    """The part of this number, counted from the end if negative; '' if there are fewer.
+def split_part(text: str, delimiter: str, number: int) -> str | None:
+    """The part of this number, counted from the end if negative; '' if there are fewer, NULL for part 0.
 
     >>> split_part("a.b.c", ".", 2), split_part("a.b.c", ".", -1), split_part("a.b.c", ".", 9)
     ('b', 'c', '')
     """
     if number == 0:
-        raise AlgebraError("split_part counts parts from 1, or from -1 backwards: there is no part 0")
+        return None
     parts = text.split(delimiter) if delimiter else [text]
     index = number - 1 if number > 0 else len(parts) + number
     return parts[index] if 0 <= index < len(parts) else ""
@@ -180,17 +193,54 @@ def concat_ws(separator: str | None, *parts: str | None) -> str | None:
     return None if separator is None else separator.join(p for p in parts if p is not None)
 
 
-def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
-    """What a group of the first match holds, '' if there is none.
+def rlike(text: str, pattern: str) -> bool | None:
+    """Whether some part of the text matches; NULL if the pattern is broken.
+
+    >>> rlike("abc", "b"), rlike("abc", "(")
+    (True, None)
+    """
+    compiled = regex(pattern)
+    return None if compiled is None else compiled.search(text) is not None
+
+
+def regexp_extract(text: str, pattern: str, group: int = 1) -> str | None:
+    """What a group of the first match holds, '' if nothing matches; NULL if there is no such group.
 
     >>> regexp_extract("100-200", r"(\\d+)-(\\d+)", 2), regexp_extract("x", r"(\\d+)")
     ('200', '')
     """
     compiled = regex(pattern)
-    if not 0 <= group <= compiled.groups:
-        raise AlgebraError(f"regexp_extract: '{pattern}' has {compiled.groups} groups, not {group}")
+    if compiled is None:
+        return None
     match = compiled.search(text)
-    return "" if match is None else match[group] or ""
+    if match is None:
+        return ""
+    return match[group] or "" if 0 <= group <= compiled.groups else None
+
+
+def regexp_replace(text: str, pattern: str, by: str) -> str | None:
+    """The text with every match replaced; NULL if the pattern or what stands for a match is broken.
+
+    >>> regexp_replace("ab", "(a)(b)", "$2$1"), regexp_replace("ab", "a", "$7")
+    ('ba', None)
+    """
+    compiled = regex(pattern)
+    if compiled is None:
+        return None
+    parts = parse_replacement(by, compiled.groups)
+    if parts is None:
+        return None if compiled.search(text) else text
+    return compiled.sub(lambda m: "".join(p if isinstance(p, str) else m[p] or "" for p in parts), text)
+
+
+def regexp_count(text: str, pattern: str) -> int | None:
+    """How many matches there are; NULL if the pattern is broken.
+
+    >>> regexp_count("abab", "b"), regexp_count("abab", "[")
+    (2, None)
+    """
+    compiled = regex(pattern)
+    return None if compiled is None else sum(1 for _ in compiled.finditer(text))
 
 
 TEXT_FUNCTIONS = (
@@ -235,26 +285,18 @@ TEXT_FUNCTIONS = (
     Row("locate", "STRING, STRING[, INT]", "INT", locate, ("position",), strict=False),
     Row("lpad", "STRING, INT[, STRING]", "STRING", lambda s, n, filler=" ": pad(s, n, filler, left=True)),
     Row("rpad", "STRING, INT[, STRING]", "STRING", lambda s, n, filler=" ": pad(s, n, filler, left=False)),
-    Row("repeat", "STRING, INT", "STRING", lambda s, n: s * max(0, n)),
-    Row("space", "INT", "STRING", lambda n: " " * max(0, n)),
+    Row("repeat", "STRING, INT", "STRING", repeat),
+    Row("space", "INT", "STRING", lambda n: repeat(" ", n)),
     Row("reverse", "STRING", "STRING", lambda s: s[::-1]),
     Row("startswith", "STRING, STRING", "BOOLEAN", str.startswith),
     Row("endswith", "STRING, STRING", "BOOLEAN", str.endswith),
     Row("contains", "STRING, STRING", "BOOLEAN", lambda s, part: part in s),
     Row("like", "STRING, STRING[, STRING]", "BOOLEAN", like, constant=2),
     Row("ilike", "STRING, STRING[, STRING]", "BOOLEAN", ilike, constant=2),
-    Row(
-        "rlike",
-        "STRING, STRING",
-        "BOOLEAN",
-        lambda s, p: regex(p).search(s) is not None,
-        ("regexp_like", "regexp"),
-    ),
-    Row(
-        "regexp_replace", "STRING, STRING, STRING", "STRING", lambda s, p, r: regex(p).sub(replacement(r), s)
-    ),
+    Row("rlike", "STRING, STRING", "BOOLEAN", rlike, ("regexp_like", "regexp")),
+    Row("regexp_replace", "STRING, STRING, STRING", "STRING", regexp_replace),
     Row("regexp_extract", "STRING, STRING[, INT]", "STRING", regexp_extract),
-    Row("regexp_count", "STRING, STRING", "INT", lambda s, p: sum(1 for _ in regex(p).finditer(s))),
+    Row("regexp_count", "STRING, STRING", "INT", regexp_count),
     Row("split_part", "STRING, STRING, INT", "STRING", split_part),
     Row("find_in_set", "STRING, STRING", "INT", find_in_set),
     Row("levenshtein", "STRING, STRING", "INT", levenshtein),

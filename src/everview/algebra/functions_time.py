@@ -21,7 +21,6 @@ from everview.algebra.numbers import quotient, saturate, wrap
 from everview.algebra.signatures import Signature as Row
 from everview.algebra.signatures import Types
 from everview.algebra.time import DAY, HOUR, MILLISECOND, MINUTE, SECOND
-from everview.errors import AlgebraError
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -81,10 +80,10 @@ def last_day(days: int) -> int:
     return wrap((days_of(year + month // 12, month % 12 + 1, 1) or 0) - 1, 32)
 
 
-def add_months(days: int, months: int) -> int:
+def add_months(days: int, months: int) -> int | None:
     """The same day so many months later, or the last one of that month if it is shorter.
 
-    >>> civil(add_months(days_of(2020, 1, 31) or 0, 1))
+    >>> civil(add_months(days_of(2020, 1, 31) or 0, 1) or 0)
     (2020, 2, 29)
     """
     year, month, day = civil(days)
@@ -94,21 +93,24 @@ def add_months(days: int, months: int) -> int:
     return _date(min(first + day - 1, following - 1))
 
 
-def months_between(a: int, b: int) -> float:
+def months_between(a: int, b: int) -> float | None:
     """Months of 31 days from b to a, to eight digits; whole where both are the same or the last day.
+
+    NULL on the first day of all timestamps, which has no midnight.
 
     >>> months_between(parse_instant("1997-02-28 10:30:00") or 0, parse_instant("1996-10-30") or 0)
     3.94959677
     """
     (y1, m1, d1), (y2, m2, d2) = civil(a // DAY), civil(b // DAY)
     months = (y1 - y2) * 12 + m1 - m2
-    instant(a // DAY * DAY), instant(b // DAY * DAY)
+    if instant(a // DAY * DAY) is None or instant(b // DAY * DAY) is None:
+        return None
     both_last = last_day(a // DAY) == a // DAY and last_day(b // DAY) == b // DAY
     if d1 == d2 or both_last:
         return float(months)
     seconds = (d1 - d2) * 86400 + a % DAY // SECOND - b % DAY // SECOND
     apart = months + seconds / (31 * 86400)
-    return math.copysign(math.floor(abs(apart) * 1e8 + 0.5) / 1e8, apart)
+    return math.floor(apart * 1e8 + 0.5) / 1e8
 
 
 def next_day(days: int, name: str) -> int | None:
@@ -176,7 +178,7 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
 
 
 def timestamp_seconds(types: Types, seconds: Any) -> int | None:
-    """The instant so many seconds after the epoch.
+    """The instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
 
     >>> from everview.algebra.types import DOUBLE, INT
     >>> timestamp_seconds((INT,), 2), timestamp_seconds((DOUBLE,), 0.5)
@@ -185,9 +187,7 @@ def timestamp_seconds(types: Types, seconds: Any) -> int | None:
     if types[0].is_float:
         return saturate(seconds * SECOND, 64) if math.isfinite(seconds) else None
     micros = Fraction(seconds) * SECOND
-    if micros.denominator != 1:
-        raise AlgebraError(f"timestamp_seconds: {seconds} has parts of a microsecond")
-    return instant(micros.numerator)
+    return instant(micros.numerator) if micros.denominator == 1 else None
 
 
 def make_date(year: int, month: int, day: int) -> int | None:
@@ -200,10 +200,8 @@ def make_date(year: int, month: int, day: int) -> int | None:
     return None if days is None else _date(days)
 
 
-def _date(days: int) -> int:
-    if wrap(days, 32) != days:
-        raise AlgebraError("a date went out of its range")
-    return days
+def _date(days: int) -> int | None:
+    return days if wrap(days, 32) == days else None
 
 
 def _seconds_text(seconds: int) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 from everview.algebra.types import MAX_PRECISION, DataType
 from everview.algebra.values import NAN
-from everview.errors import AlgebraError
 
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 _SCALA = Context(prec=34, rounding=ROUND_HALF_EVEN)  # Scala's BigDecimal.defaultMathContext
@@ -137,17 +136,14 @@ def float_remainder(a: float, b: float) -> float:
 
 
 def negated(value: Any, type_: DataType) -> Any:
-    """-value: integers wrap; of a decimal Spark keeps 34 digits when it changes the sign.
+    """-value: integers wrap; of a decimal Spark keeps 34 digits, and if these do not fit it is NULL.
 
     >>> from everview.algebra.types import TINYINT
     >>> negated(-128, TINYINT)
     -128
     """
     if type_.is_decimal:
-        found = fit_decimal(_SCALA.minus(value), type_)
-        if found is None:
-            raise AlgebraError(f"{type_}: {value} cannot change its sign")
-        return found
+        return fit_decimal(_SCALA.minus(value), type_)
     return wrap(-value, type_.bits) if type_.is_integer else -value
 
 

@@ -1,43 +1,66 @@
-"""LIKE patterns and Java's regular expressions in Python's."""
+"""LIKE patterns and Java's regular expressions: which are broken, and what the others match.
+
+A broken pattern that comes from data gives NULL; one that is a constant is refused when a query is bound.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 
 from everview.errors import AlgebraError
 
+# After a backslash: letters that mean something to Java. Other letters are refused, other characters plain.
+_ESCAPED = frozenset("abcdefghknprstuvwxzABDGHNPQRSVWXZ")
+_FLAGS = re.compile(r"[idmsuxU]*(?:-[idmsuxU]*)?")
+_REPETITION = re.compile(r"\{(\d+)(,(\d*))?\}", re.ASCII)
+_NAMED = re.compile(r"\\[pPxN]\{[^}]*\}|\\k<[^>]*>|\\c.", re.DOTALL)
+_COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")  # the flag with which # begins a comment
+_GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*>")
+_MOST_REPETITIONS = 2**31 - 1
 
-@cache
-def _like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    if len(escape) != 1:
-        raise AlgebraError(f"LIKE … ESCAPE takes one character, not '{escape}'")
-    parts, characters = [], iter(pattern)
+
+def like_problem(pattern: str, escape: str = "\\") -> str | None:
+    """What is wrong with a LIKE pattern, or None.
+
+    >>> like_problem("a\\\\%") is None, like_problem("a\\\\")
+    (True, 'it ends with the escape character \\\\')
+    """
+    characters = iter(pattern)
     for character in characters:
         if character == escape:
             following = next(characters, None)
-            if following is None or following not in ("_", "%", escape):
-                raise AlgebraError(
-                    f"the LIKE pattern '{pattern}' escapes a character that needs none",
-                    next_step=f"write {escape}{escape} for {escape} itself",
-                )
-            parts.append(re.escape(following))
+            if following is None:
+                return f"it ends with the escape character {escape}"
+            if following not in ("_", "%", escape):
+                return f"it escapes the character {following}, which needs none"
+    return None
+
+
+@cache
+def _like_regex(pattern: str, escape: str) -> re.Pattern[str] | None:
+    if like_problem(pattern, escape) is not None:
+        return None
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == escape:
+            parts.append(re.escape(next(characters)))
         else:
             parts.append({"_": ".", "%": ".*"}.get(character) or re.escape(character))
     return re.compile("".join(parts), re.DOTALL)
 
 
-def like(text: str, pattern: str, escape: str = "\\") -> bool:
-    """text LIKE pattern: `_` is any character, `%` any number of them.
+def like(text: str, pattern: str, escape: str = "\\") -> bool | None:
+    """text LIKE pattern: `_` is any character, `%` any number of them; NULL if the pattern is broken.
 
-    >>> like("everview", "ever%"), like("ab", "a_"), like("a%", "a\\\\%"), like("ab", "a\\\\%")
-    (True, True, True, False)
+    >>> like("everview", "ever%"), like("ab", "a_"), like("a%", "a\\\\%"), like("a", "a\\\\")
+    (True, True, True, None)
     """
-    return _like_regex(pattern, escape).fullmatch(text) is not None
+    compiled = _like_regex(pattern, escape)
+    return None if compiled is None else compiled.fullmatch(text) is not None
 
 
-def ilike(text: str, pattern: str, escape: str = "\\") -> bool:
+def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
     """LIKE without regard to case.
 
     >>> ilike("Everview", "EVER%")
@@ -47,26 +70,171 @@ def ilike(text: str, pattern: str, escape: str = "\\") -> bool:
 
 
 @cache
-def regex(pattern: str) -> re.Pattern[str]:
-    """A Java regular expression; refused where Python has no such construct.
+def regex(pattern: str) -> re.Pattern[str] | None:
+    """A Java regular expression, None if it is broken; refused where only Python has no such construct.
 
-    >>> regex(r"\\d+").search("a12")[0]
-    '12'
+    >>> regex(r"\\d+").search("a12")[0], regex("(")
+    ('12', None)
     """
+    if regex_problem(pattern) is not None:
+        return None
     try:
         return re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         raise AlgebraError(f"'{pattern}' is no regular expression that is known here: {error}") from error
 
 
-def replacement(text: str) -> Callable[[re.Match[str]], str]:
-    """What stands for a match: `$1` is its first group, a backslash makes the next character plain.
+def is_surely_valid(pattern: str) -> bool:
+    """Whether Java surely reads this regular expression.
 
-    >>> regex("(a)(b)").sub(replacement("$2$1\\\\$"), "ab")
-    'ba$'
+    >>> is_surely_valid("(a|b)+"), is_surely_valid("("), is_surely_valid("(?<=a*)b")
+    (True, False, False)
     """
+    try:
+        return regex(pattern) is not None
+    except AlgebraError:
+        return False
 
-    def replace(match: re.Match[str]) -> str:
-        return re.sub(r"\\(.)|\$(\d)", lambda m: m[1] or match[int(m[2])] or "", text, flags=re.DOTALL)
 
-    return replace
+def regex_problem(pattern: str) -> str | None:
+    """What is surely wrong with a Java regular expression, or None; Java may still know of something else.
+
+    >>> regex_problem("(a|b)*"), regex_problem("(a"), regex_problem("*a"), regex_problem("a\\\\")
+    (None, 'a bracket ( is not closed', 'nothing stands before *', 'it ends with a backslash')
+    """
+    if _COMMENTS.search(pattern):
+        return None
+    depth, at, atom = 0, 0, False  # atom: whether something stands here that can be repeated
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            if pattern.startswith("\\Q", at):  # quoted up to \E
+                end = pattern.find("\\E", at + 2)
+                at = len(pattern) if end < 0 else end + 2
+                atom = True
+                continue
+            problem = _escape_problem(pattern, at)
+            if problem is not None:
+                return problem
+            at, atom = at + _escape_length(pattern, at), True
+        elif character == "[":
+            closed = _class_end(pattern, at)
+            if closed is None:
+                return "a bracket [ is not closed"
+            at, atom = closed, True
+        elif character == "(":
+            start = _group_start(pattern, at)
+            if start is None:
+                return "it has no group of the kind that begins with (?"
+            inner, opens = start
+            depth, at, atom = depth + opens, inner, False
+        elif character == ")":
+            depth -= 1
+            if depth < 0:
+                return "a bracket ) was not opened"
+            at, atom = at + 1, True
+        elif character in "*+?":
+            if not atom:
+                return f"nothing stands before {character}"
+            at, atom = _after_repetition(pattern, at + 1), False
+        elif character == "{":
+            found = _REPETITION.match(pattern, at)
+            if found is None:
+                return "{ stands for itself only as \\{"
+            least, most = int(found[1]), int(found[3] or found[1]) if found[3] != "" else _MOST_REPETITIONS
+            if max(least, int(found[3] or 0)) > _MOST_REPETITIONS or least > most:
+                return f"{found[0]} is no number of repetitions"
+            at, atom = _after_repetition(pattern, found.end()), False
+        else:
+            at, atom = at + 1, character != "|"
+    return "a bracket ( is not closed" if depth else None
+
+
+def _after_repetition(pattern: str, at: int) -> int:
+    """Where a repetition ends: ? makes it reluctant, + possessive."""
+    return at + 1 if pattern[at : at + 1] in ("?", "+") else at
+
+
+def _escape_problem(pattern: str, at: int) -> str | None:
+    following = pattern[at + 1 : at + 2]
+    if not following:
+        return "it ends with a backslash"
+    if following.isascii() and following.isalpha() and following not in _ESCAPED | {"E"}:
+        return f"\\{following} means nothing"
+    return None
+
+
+def _escape_length(pattern: str, at: int) -> int:
+    """How many characters belong to a backslash: a letter, and its name in brackets if it has one."""
+    named = _NAMED.match(pattern, at)
+    return 2 if named is None else len(named[0])
+
+
+def _group_start(pattern: str, at: int) -> tuple[int, int] | None:
+    """Where the inside of a group begins, and how many groups are opened; None if there is no such group."""
+    if not pattern.startswith("(?", at):
+        return at + 1, 1
+    rest = at + 2
+    for opening in (":", "=", "!", ">", "<=", "<!"):
+        if pattern.startswith(opening, rest):
+            return rest + len(opening), 1
+    if pattern.startswith("<", rest):
+        name = _GROUP_NAME.match(pattern, rest + 1)
+        return None if name is None else (name.end(), 1)
+    flags = _FLAGS.match(pattern, rest)
+    end = rest if flags is None else flags.end()
+    if pattern[end : end + 1] not in (":", ")"):
+        return None
+    return end + 1, 1 if pattern[end] == ":" else 0
+
+
+def _class_end(pattern: str, at: int) -> int | None:
+    """The end of a character class that begins here, with the classes in it; None if it is not closed."""
+    at += 2 if pattern.startswith("[^", at) else 1
+    first = True
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "]" and not first:
+            return at + 1
+        first = False
+        if character == "[":
+            end = _class_end(pattern, at)
+            if end is None:
+                return None
+            at = end
+        else:
+            at += 2 if character == "\\" else 1
+    return None
+
+
+def parse_replacement(text: str, groups: int) -> list[str | int] | None:
+    """What stands for a match, as text and numbers of groups; None where Java refuses it.
+
+    `$1` is the first group, with as many digits as there are groups for; a backslash makes the next
+    character plain.
+
+    >>> parse_replacement("<$12\\\\$>", 1), parse_replacement("$", 1), parse_replacement("$2", 1)
+    (['<', 1, '2', '$', '>'], None, None)
+    """
+    parts: list[str | int] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        if character not in "\\$":
+            parts.append(character)
+            at += 1
+            continue
+        following = text[at + 1 : at + 2]
+        if not following or (character == "$" and not (following.isascii() and following.isdecimal())):
+            return None
+        at += 2
+        if character == "\\":
+            parts.append(following)
+            continue
+        number = int(following)
+        if number > groups:
+            return None
+        while at < len(text) and text[at] in "0123456789" and number * 10 + int(text[at]) <= groups:
+            number, at = number * 10 + int(text[at]), at + 1
+        parts.append(number)
+    return parts

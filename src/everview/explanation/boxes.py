@@ -123,7 +123,9 @@ class Box:
         return f"#{self.operator.id}"
 
     def _tooltip(self) -> str:
-        return " · ".join([f"{self._number} {self.operator.text}", *remarks(self.operator)])
+        return " · ".join(
+            [f"{self._number} {self.operator.text}", self.operator.flow, *remarks(self.operator)]
+        )
 
 
 # Along time: the present is at the right

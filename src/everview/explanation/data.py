@@ -40,6 +40,7 @@ def _operator_data(operator: Operator) -> dict[str, Any]:
         "text": operator.text,
         "inputs": operator.inputs,
         "shared": operator.shared,
+        "changes": operator.changes,
         "pattern": operator.edge.pattern.name,
         "signed": operator.edge.signed,
         "method": operator.method,

@@ -18,6 +18,7 @@ from everview.catalog import CLOCK, Catalog, EventStreamEntry, StreamEntry, Tabl
 from everview.rewrite import rewrite
 from everview.sql import statements as S
 from everview.temporal.keeping import Keeping, grows, keeping, length_text
+from everview.temporal.life import Length, is_known, life
 from everview.temporal.patterns import Edge, Pattern, edge, require_runnable
 from everview.temporal.synchronization import EVERY, Synchronization, synchronization
 
@@ -45,7 +46,7 @@ class Operator:
     """One operator: what it does, what flows out of it, what it keeps; `inputs` are the ids of those below.
 
     `readers` counts who reads it: other operators, and whoever asks for a result. With more than one it is
-    shared. `method` is δ or δ*.
+    shared. `lasts` is how long a row holds at most, `method` is δ or δ*.
     """
 
     id: int
@@ -53,6 +54,7 @@ class Operator:
     text: str
     edge: Edge
     inputs: tuple[int, ...]
+    lasts: Length = None
     name: str | None = None
     keeps: tuple[Keeping, ...] = ()
     method: str | None = None
@@ -72,6 +74,29 @@ class Operator:
         'View parked'
         """
         return self.kind if self.name is None else f"{self.kind} {name_sql(self.name)}"
+
+    @property
+    def changes(self) -> str:
+        """How its rows come and go, in words.
+
+        >>> Operator(1, "Window", "Window", Edge(Pattern.WKS), (), lasts=10_000_000).changes
+        'expires within 10 s'
+        """
+        if self.edge.signed:
+            return "may be retracted"
+        if self.edge.pattern == Pattern.MON:
+            return "append-only"
+        known = self.lasts is not None and is_known(self.lasts)
+        return f"expires within {length_text(self.lasts)}" if known and self.lasts else "expires"
+
+    @property
+    def flow(self) -> str:
+        """The same, with the update pattern of paper 2 behind it.
+
+        >>> Operator(1, "Stream", "Stream s", Edge(Pattern.MON), ()).flow
+        'append-only (MON)'
+        """
+        return f"{self.changes} ({self.edge})"
 
     @property
     def details(self) -> str:
@@ -182,6 +207,7 @@ class _Graph:
             # The rows of an event query are final when they come (paper 3).
             Edge(Pattern.MON) if events and inputs else edge(node),
             inputs,
+            life(node).lasts,
             window=node.window if isinstance(node, N.Window) else None,
         )
         if not events:

@@ -22,10 +22,10 @@ COLOURS = {
     Pattern.STR: "#c53030",
 }
 MEANINGS = {
-    Pattern.MON: "rows only come",
-    Pattern.WKS: "rows end in the order they came",
-    Pattern.WK: "rows end at known times",
-    Pattern.STR: "rows end when nobody could know",
+    Pattern.MON: "append-only",
+    Pattern.WKS: "expires in order",
+    Pattern.WK: "expires at known times",
+    Pattern.STR: "ends when nobody could know",
 }
 _MARGIN = 24.0
 _LEAST_WIDTH, _PAGE = 620.0, 1600.0
@@ -156,8 +156,6 @@ def _draw_legend(picture: Element, x: float, y: float) -> None:
     for i, (pattern, words) in enumerate(MEANINGS.items()):
         left, top = x + 290 * (i % 2), y + _LEGEND * (i // 2) + 8
         D.line(whole, left, top, left + 26, top, stroke=COLOURS[pattern], stroke_width="3")
-        D.text(whole, left + 34, top + 4, pattern.name, 10.5, fill=COLOURS[pattern], font_weight="bold")
-        D.text(whole, left + 68, top + 4, words, 10.5)
+        D.text(whole, left + 34, top + 4, f"{words} ({pattern.name})", 10.5, fill=COLOURS[pattern])
     top = y + _LEGEND * 2 + 8
-    D.text(whole, x + 34, top + 4, "±", 10.5, font_weight="bold")
-    D.text(whole, x + 68, top + 4, "rows may be taken back", 10.5)
+    D.text(whole, x + 34, top + 4, "may be retracted (±)", 10.5)

@@ -30,15 +30,15 @@ def _tree(number: int, depth: int, by_id: dict[int, Operator], shown: set[int]) 
     operator = by_id[number]
     indent = "  " * depth
     if number in shown:
-        return [f"{indent}= #{number} {operator.label}, shared  · {operator.edge}"]
+        return [f"{indent}= #{number} {operator.label}, shared  · {operator.flow}"]
     shown.add(number)
     mark = f"#{number} " if operator.shared else ""
-    line = f"{indent}{mark}{operator.text}  · {' · '.join((str(operator.edge), *remarks(operator)))}"
+    line = f"{indent}{mark}{operator.text}  · {' · '.join((operator.flow, *remarks(operator)))}"
     return [line, *(below for i in operator.inputs for below in _tree(i, depth + 1, by_id, shown))]
 
 
 def remarks(operator: Operator) -> list[str]:
-    """What is said of an operator besides its pattern: what it keeps, and its bounds."""
+    """What is said of an operator besides how its rows come and go: what it keeps, and its bounds."""
     said = [keeps_of(operator)] if operator.keeps else []
     if operator.source is not None and operator.source.lines:
         bounds = ", ".join(line.bound for line in operator.source.lines)

@@ -110,13 +110,20 @@ def _answer(
         values = pl.Series(_special(exact.rounded(limbs, divisor, size), sums, i))
     elif isinstance(argument, pl.Decimal):
         values = _decimals(limbs, divisor, size, argument.scale or 0, aggregate)
+    elif isinstance(argument, pl.Duration):
+        values = _total_lengths(limbs, size) if divisor is None else pl.Series(_floors(limbs, divisor, size))
     elif divisor is None:
         values = pl.Series(exact.wrapped(limbs, size))
-    elif isinstance(argument, pl.Duration):
-        values = pl.Series(_floors(limbs, divisor, size))
     else:
         values = pl.Series(exact.rounded(limbs, divisor, size))
     return _blank(values, count == 0)
+
+
+def _total_lengths(limbs: exact.Limbs, size: int) -> pl.Series:
+    """The sum of lengths of time; NULL if it is too long for one."""
+    digits, negative = exact.whole_digits(limbs, size)
+    fits = exact.is_below(digits, 2**63) | (negative & exact.is_below(digits, 2**63 + 1))
+    return _blank(pl.Series(exact.wrapped(limbs, size)), ~fits)
 
 
 def _floors(limbs: exact.Limbs, divisor: Ints, size: int) -> Ints:

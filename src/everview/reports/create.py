@@ -44,6 +44,8 @@ def _lines(entry: Entry) -> list[str]:
             return [f"CREATE STREAM {name} (", *_listed(lines), ")", *_source(entry.source), *ahead, *idle]
         case TableEntry():
             how = "" if entry.retroactive else "NON RETROACTIVE "
+            if entry.as_query is not None:
+                return [f"CREATE {how}TABLE {name} AS", entry.as_query]
             key = [f"PRIMARY KEY ({_names(entry.key)})"] if entry.key else []
             lines = [*_columns(entry), *key]
             return [f"CREATE {how}TABLE {name} (", *_listed(lines), ")", *_source(entry.source)]

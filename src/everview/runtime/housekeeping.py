@@ -6,8 +6,9 @@ state of operators is merged by the tasks that read it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from everview.runtime.files import Files
 from everview.runtime.manifest import Manifest
 from everview.runtime.ports import merge_waiting, pieces_of
 from everview.runtime.runs import Run, TraceId
+from everview.runtime.scheduled import still_scheduled
 from everview.runtime.task import LINES, by_trace, read_lines, run_line, write_run
 from everview.runtime.trace import Trace
 
@@ -44,17 +46,21 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     """Without what nobody can ask for any more.
 
     Gone are the state of operators that no view has, all of entries that were dropped, rows of sources that
-    every view has seen, and runs of changes that ended before the history of their view.
+    every view has seen, runs of changes that ended before the history of their view, and what was scheduled
+    for an instant that has passed.
     """
     alive = set(operators)
     names = set(catalog.entries)
     sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
     ended = horizons(manifest, catalog)
+    manifest = replace(manifest, scheduled=still_scheduled(manifest))
+    waiting = defaultdict(set, {t: {str(c["number"]) for c in cs} for t, cs in manifest.scheduled.items()})
     changed: dict[TraceId, tuple[Run, ...]] = {}
     for trace, runs in manifest.traces.items():
         if trace.kind == "port":
             continue
-        if trace.owner not in (alive if trace.kind == "state" else names):
+        passed = trace.kind == "scheduled" and trace.part.partition("-")[0] not in waiting[trace.owner]
+        if passed or trace.owner not in (alive if trace.kind == "state" else names):
             changed[trace] = ()
         elif trace.kind == "inbox" and trace.owner in sources:
             changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
@@ -95,7 +101,7 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     seen = min(manifest.bound, manifest.present)
     groups: Groups = []
     for trace, runs in manifest.traces.items():
-        if trace.kind in ("state", "port"):
+        if trace.kind in ("state", "port", "scheduled"):
             continue
         horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
         waiting = trace.kind in ("inbox", "late", "rejected")

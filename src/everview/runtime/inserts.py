@@ -7,21 +7,24 @@ from typing import Any
 
 import polars as pl
 
+from everview.algebra.changes import Record
 from everview.algebra.schema import Schema
 from everview.catalog import StreamEntry, TableEntry
-from everview.errors import EverviewError, StoreError
+from everview.errors import StoreError
 from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
-from everview.runtime.rows import frame_of, frame_type, record_of
+from everview.runtime.columns import fitted_column
+from everview.runtime.rows import frame_of, record_by_position, record_of
 from everview.spark.physical import column
+from everview.sql.statements import Insert
 
 
 def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
     """The rows as change rows: from `begin` on, or each from its own time line on."""
     columns = entry.columns
-    if isinstance(rows, (list, tuple)) and all(isinstance(r, tuple) for r in rows):
-        frame = frame_of(rows, columns.types, [0] * len(rows))
+    if isinstance(rows, Insert):
+        frame = frame_of(rows.rows, columns.types, [0] * len(rows.rows))
     elif isinstance(rows, Iterable) and not _is_table(rows):
-        records = [record_of(_mapping(row), columns, entry.defaults) for row in rows]
+        records = [_record(row, number, entry) for number, row in enumerate(rows, 1)]
         frame = frame_of(records, columns.types, [0] * len(records))
     else:
         frame = _from_table(_polars(rows), columns, dict(entry.defaults))
@@ -49,12 +52,19 @@ def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
             )
 
 
-def _mapping(row: object) -> Mapping[str, object]:
-    if isinstance(row, Mapping):
-        return row
+def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record:
+    """A row, by the names of its columns or by their order."""
+    try:
+        if isinstance(row, Mapping):
+            return record_of(row, entry.columns, entry.defaults)
+        if isinstance(row, tuple):
+            return record_by_position(row, entry.columns)
+    except StoreError as error:
+        error.what = f"row {number}: {error.what}"
+        raise
     raise StoreError(
-        f"a row is a dict with the names of the columns, not {type(row).__name__}",
-        next_step="give dicts, or a pandas, Arrow, Polars or Spark table",
+        f"a row is a dict with the names of the columns, or a tuple, not {type(row).__name__}",
+        next_step="give dicts or tuples, or a pandas, Arrow, Polars or Spark table",
     )
 
 
@@ -68,8 +78,10 @@ def _polars(rows: Any) -> Frame:
         return rows.collect()
     if isinstance(rows, pl.DataFrame):
         return rows
-    if hasattr(rows, "to_batches") or type(rows).__module__.startswith("pandas"):
-        made = pl.from_pandas(rows) if type(rows).__module__.startswith("pandas") else pl.from_arrow(rows)
+    if type(rows).__module__.startswith("pandas"):
+        return _from_pandas(rows)
+    if hasattr(rows, "to_batches"):
+        made = pl.from_arrow(rows)
         if isinstance(made, pl.DataFrame):
             return made
     raise StoreError(
@@ -78,35 +90,22 @@ def _polars(rows: Any) -> Frame:
     )
 
 
+def _from_pandas(rows: Any) -> Frame:
+    """A frame of pandas; NaN in a column of numbers is NaN, as it is in a dict."""
+    numbers = [name for name in rows.columns if str(rows[name].dtype) in ("float32", "float64")]
+    made = pl.from_pandas(rows)
+    return made.with_columns(pl.Series(str(name), rows[name].to_numpy()) for name in numbers)
+
+
 def _from_table(table: Frame, columns: Schema, defaults: Mapping[str, object]) -> Frame:
     """The columns of a table by their names, each as its type; what does not fit is refused."""
     given = {columns.find(name).name: name for name in table.columns}
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(columns):
-        type_ = frame_type(field.type)
-        if field.name not in given:
+        if field.name in given:
+            shown[column(i)] = fitted_column(table[given[field.name]], field)
+        else:
             default = frame_of([(defaults.get(field.name),)], [field.type], [0])[column(0)]
             shown[column(i)] = default.new_from_index(0, table.height)
-            continue
-        values = table[given[field.name]]
-        try:
-            shown[column(i)] = _cast(values, type_)
-        except (pl.exceptions.PolarsError, EverviewError) as error:
-            raise StoreError(
-                f"the column '{field.name}' takes {field.type}, and holds {values.dtype}: "
-                f"{str(error).splitlines()[0]}",
-                next_step="convert the column, or declare another type",
-            ) from None
     times = {FROM: 0, UNTIL: INFINITY, N: 1}
     return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
-
-
-def _cast(values: pl.Series, type_: pl.DataType) -> pl.Series:
-    if isinstance(type_, pl.Datetime):
-        if values.dtype == pl.String:
-            return values.str.to_datetime(time_unit="us", time_zone="UTC")
-        if isinstance(values.dtype, pl.Datetime) and values.dtype.time_zone is None:
-            return values.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-    if values.dtype.is_numeric() and isinstance(type_, (pl.Datetime, pl.Date, pl.Duration, pl.String)):
-        raise StoreError("a number is none")
-    return values.cast(type_, strict=True)

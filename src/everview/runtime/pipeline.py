@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.changed_files import changed_files
+from everview.runtime.evaluable import require_evaluable
 from everview.runtime.evaluate import hasty
 from everview.runtime.failures import SPARK_FAILURES, explained_failures, failure
 from everview.runtime.housekeeping import forget
@@ -36,23 +36,18 @@ from everview.runtime.late import split_late
 from everview.runtime.manifest import Manifest
 from everview.runtime.questions import Asked, require_view
 from everview.runtime.runs import Run, TraceId, bring_to_disk
+from everview.runtime.scheduled import changes_after
 from everview.runtime.session import LOCAL, local_session, prepared, stop_session
 from everview.runtime.slices import MARKS, first_slice, next_slice
 from everview.runtime.sources import Sources
 from everview.runtime.store import CHECKPOINT, Settings, Store
-from everview.runtime.tables import (
-    Assignments,
-    put_in,
-    require_key,
-    require_values,
-    rows_to_change,
-    taken_back,
-)
-from everview.runtime.task import LINES, WriteTask, read_lines
+from everview.runtime.tables import Assignments, carry_out, change_of, require_key, rows_after
+from everview.runtime.task import write_rows
 from everview.runtime.trace import Trace
 from everview.runtime.work import Progress as Progress
 from everview.runtime.work import Work as Work
 from everview.sql.ad_hoc import Query
+from everview.sql.statements import Selection
 
 _CLEAN_EVERY = 10  # steps
 _LOOK_EVERY = 60.0  # seconds, at files that were read
@@ -127,11 +122,16 @@ class Pipeline:
 
     # Taking in by hand
 
-    def take_in(self, entry: Entry, rows: object, at: Chronon | None = None) -> Arrived:
-        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream."""
+    def take_in(
+        self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
+    ) -> Arrived:
+        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream.
+
+        A Spark frame whose types are known to fit is cast; else a value that would lose something is refused.
+        """
         target = _fed_by_hand(entry)
         if isinstance(rows, DataFrame):
-            return self._take_in_frame(target, rows, at)
+            return self._take_in_frame(target, rows, at, lossless)
         with self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
@@ -149,14 +149,14 @@ class Pipeline:
             return arrived
 
     def _take_in_frame(
-        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None
+        self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None, lossless: bool
     ) -> Arrived:
         """The same for a Spark frame, which stays where it is."""
         with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
             begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
-            sources = Sources.of_frame(rows, target)
+            sources = Sources.of_frame(rows, target, lossless)
             taken = self._sorted(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
@@ -167,6 +167,14 @@ class Pipeline:
             traces = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             self._took_in(target, before, step, arrived, traces, at)
             return arrived
+
+    def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
+        """Puts the first rows into a table; what was left of one that was not finished goes."""
+        with self._one_at_a_time:
+            before, trace = self.store.manifest(), TraceId("inbox", entry.name)
+            if before.runs(trace):
+                self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
+            self._take_in_frame(entry, rows, None, lossless=False)
 
     def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
@@ -182,11 +190,18 @@ class Pipeline:
         traces: Mapping[TraceId, tuple[Run, ...]],
         at: Chronon | None,
     ) -> None:
-        if isinstance(target, TableEntry) and target.key:
-            trace = TraceId("inbox", target.name)
-            new = traces.get(trace, ())[len(before.runs(trace)) :]
-            kept = self._kept(before, Catalog({target.name.casefold(): target}))
-            require_key(kept, target, new, self._begin(before, at))
+        trace = TraceId("inbox", target.name)
+        new = traces.get(trace, ())[len(before.runs(trace)) :]
+        if isinstance(target, TableEntry) and new:
+            begin = self._begin(before, at)
+            later = changes_after(before, target, begin)
+            if later or target.key:
+                kept = self._kept(before, Catalog({target.name.casefold(): target}))
+                if later:
+                    followed = rows_after(kept, target, kept.read(new, target.columns.types), later)
+                    new = write_rows(followed, trace, kept.files, step)
+                    traces = {**traces, trace: (*before.runs(trace), *new)}
+                require_key(kept, target, new, begin)
         known = took_in(before, {target.name: arrived}, self.now())
         self._end(before, replace(known.with_traces(traces), step=step))
 
@@ -209,25 +224,22 @@ class Pipeline:
         return at
 
     def change_table(
-        self, entry: TableEntry, where: Expression, assignments: Assignments | None, at: Chronon | None
+        self,
+        work: Work,
+        entry: TableEntry,
+        rows: Selection,
+        assignments: Assignments | None,
+        at: Chronon | None,
     ) -> int:
         """UPDATE, or DELETE without assignments; how many rows it changes."""
         with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._begin(before, at)
-            kept = self._kept(before, Catalog({entry.name.casefold(): entry}))
-            rows = rows_to_change(kept, entry, where, begin).localCheckpoint()
-            changed = taken_back(rows, entry, begin)
-            if assignments is not None:
-                changed = changed.unionAll(put_in(rows, entry, assignments, begin))
-            trace = TraceId("inbox", entry.name)
-            lines = changed.mapInArrow(WriteTask(trace, self.store.files, step), LINES).collect()
-            new = read_lines((line.trace, line.run) for line in lines).get(trace, ())
-            require_values(kept, entry, new)
-            require_key(kept, entry, new, begin)
-            runs = (*before.runs(trace), *new)
-            self._end(before, replace(before.with_traces({trace: runs}), step=step))
-            return int(rows.selectExpr("coalesce(sum(_n), 0) AS n").collect()[0].n)
+            change = change_of(entry, rows, assignments, begin, step)
+            done = carry_out(self._kept(before, work.catalog), self.asked(work), entry, change, rows)
+            after = replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
+            self._end(before, after)
+            return done.rows
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         return Kept(self.session, self.store.files, manifest, catalog)
@@ -247,6 +259,8 @@ class Pipeline:
         """A view that is new to a store that has run begins at the bound, from all that is kept."""
         with self._one_at_a_time:
             before = self.store.manifest()
+            if before.bound > BEFORE_ALL or self._session is not None:
+                require_evaluable(self.session, name, work.plans(before.since)[name])
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{name}' cannot be computed"):
                     self._end(before, first_slice(self.session, self.store, work, before, name))
@@ -257,7 +271,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts", "changed")
+                for part in ("since", "bounds", "newest", "heard", "counts", "changed", "scheduled")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from everview.algebra import nodes as N
 from everview.algebra.schema import names_beside
-from everview.algebra.text import expression_sql, name_sql, string_sql
+from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
-from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import PlanError, StoreError
 from everview.kernels.frame import BEFORE_ALL, FROM, UNTIL, Slice
 from everview.runtime.bounds import LAST
@@ -28,6 +28,7 @@ from everview.runtime.plans import cut, is_kept, physical_plan, views_in
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import catalyst_sql
 from everview.spark.output import intervals, snapshot, tags
 from everview.spark.step import rows_of
 from everview.sql.ad_hoc import Query
@@ -53,14 +54,21 @@ class Asked:
 
     def answer(self, query: Query) -> DataFrame:
         """The answer of a query at its instant, or at the present."""
-        t = self._instant(query)
-        for name in dict.fromkeys(views_in(query.plan, self.views)):
+        answer = self._relation(query.plan, self._instant(query), query.as_of is None)
+        return _part(answer, query)
+
+    def relation(self, plan: N.Node, tables_at: Chronon) -> DataFrame:
+        """The answer of a plan at the present, but with tables as they are known to be at another instant."""
+        return self._relation(plan, self._instant(Query(plan, plan.schema.names)), True, tables_at)
+
+    def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
+        for name in dict.fromkeys(views_in(whole, self.views)):
             self._require_known(name, t)
-        for name in streams_in(query.plan, self.views):
+        for name in streams_in(whole, self.views):
             self._require_kept(name)
-        plan, _ = cut(self._physical(query.plan), self._plans_of(views_in(query.plan, self.views)))
-        rows = self._rows(plan, t, _needs_history(query.plan, self.views), query.as_of is None)
-        return _part(snapshot(rows, len(plan.types), t).toDF(*query.plan.schema.names), query)
+        plan, _ = cut(self._physical(whole), self._plans_of(views_in(whole, self.views)))
+        rows = self._rows(plan, t, _needs_history(whole, self.views), now, tables_at)
+        return snapshot(rows, len(plan.types), t).toDF(*whole.schema.names)
 
     def _physical(self, plan: N.Node) -> P.Physical:
         return physical_plan(plan, self.views, self.catalog, self.kept.manifest.since)
@@ -103,7 +111,9 @@ class Asked:
                 next_step=f"make a view over it and ask the view: CREATE VIEW … AS SELECT … FROM {name} […]",
             )
 
-    def _rows(self, plan: P.Physical, t: Chronon, history: bool, now: bool) -> DataFrame:
+    def _rows(
+        self, plan: P.Physical, t: Chronon, history: bool, now: bool, tables_at: Chronon | None
+    ) -> DataFrame:
         """The change rows of a plan, as far as they tell what holds at t, which may be the present."""
         kept = self.kept
         scans = {}
@@ -111,6 +121,9 @@ class Asked:
             whole = history or (scan.kind != "view" and isinstance(self._entry(scan), StreamEntry))
             if kept.trace(scan).kind in ("late", "rejected"):
                 scans[scan] = _always(kept.read(kept.runs(scan), scan.of))
+            elif tables_at is not None and not history and isinstance(self._entry(scan), TableEntry):
+                times = {FROM: F.lit(t), UNTIL: F.lit(t + 1)}
+                scans[scan] = kept.rows_at(scan, tables_at).withColumns(times)
             else:
                 scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):
@@ -203,7 +216,7 @@ def _part(answer: DataFrame, query: Query) -> DataFrame:
 
 
 def _sort_key(key: SortKey) -> SparkColumn:
-    column = F.expr(expression_sql(key.expression))
+    column = F.expr(catalyst_sql(key.expression))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

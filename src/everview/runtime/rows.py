@@ -10,10 +10,11 @@ import polars as pl
 
 from everview.algebra import types as T
 from everview.algebra.changes import Record
-from everview.algebra.evaluate import convert
 from everview.algebra.schema import Field, Schema
+from everview.algebra.storing import stored
+from everview.algebra.time import DAY
 from everview.catalog import Defaults
-from everview.errors import StoreError
+from everview.errors import StoreError, counted
 from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
 from everview.spark.physical import column
 
@@ -39,19 +40,33 @@ def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Seq
     columns: dict[str, pl.Series] = {}
     for i, type_ in enumerate(types):
         values = [record[i] for record in records]
-        columns[column(i)] = _series(values, type_)
+        columns[column(i)] = series_of(values, type_)
     size = len(records)
     times = {FROM: list(begins), UNTIL: [INFINITY] * size, N: [1] * size}
     return pl.DataFrame({**columns, **{k: pl.Series(v, dtype=pl.Int64) for k, v in times.items()}})
 
 
-def _series(values: list[object], type_: T.DataType) -> pl.Series:
-    """Times are integers in a record; here they get their type."""
+def series_of(values: list[object], type_: T.DataType) -> pl.Series:
+    """Values of records as a column. Times are integers in a record; here they get their type."""
     if type_ in (T.TIMESTAMP, T.INTERVAL):
         return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
     if type_ == T.DATE:
         return pl.Series(values, dtype=pl.Int32).cast(pl.Date)
     return pl.Series(values, dtype=frame_type(type_))
+
+
+def record_by_position(row: Sequence[object], columns: Schema) -> Record:
+    """A row whose values stand in the order of the columns, as a record.
+
+    >>> record_by_position((5, "a"), Schema.of(("v", T.INT), ("name", T.STRING)))
+    (5, 'a')
+    """
+    if len(row) != len(columns):
+        raise StoreError(
+            f"{counted(len(row), 'value')} for {counted(len(columns), 'column')}: {', '.join(columns.names)}",
+            next_step="give a value for every column, or dicts with the names of some",
+        )
+    return tuple(_value(value, f) for value, f in zip(row, columns, strict=True))
 
 
 def record_of(row: Mapping[str, object], columns: Schema, defaults: Defaults = ()) -> Record:
@@ -83,22 +98,23 @@ def _counted(value: object, type_: T.DataType) -> object:
             return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
         case datetime():
             return None
-        case date() if type_ == T.DATE:
-            return (value - _EPOCH.date()).days
+        case date() if type_.is_temporal:
+            days = (value - _EPOCH.date()).days
+            return days if type_ == T.DATE else days * DAY
         case timedelta() if type_ == T.INTERVAL:
             return value // timedelta(microseconds=1)
         case bool():
             return value if type_ == T.BOOLEAN else None
         case int() if type_.is_integer:
             return value if -(2 ** (type_.bits - 1)) <= value < 2 ** (type_.bits - 1) else None
-        case int() | float() if type_.is_float:
-            return float(value)
-        case int() | Decimal() if type_.is_decimal:
-            return convert(str(value), T.STRING, type_)
-        case str() if type_ == T.STRING:
-            return value
-        case str() if type_.is_temporal:
-            return convert(value, T.STRING, type_)
+        case int() if type_.is_numeric:
+            return stored(str(value), T.STRING, type_)
+        case float() if type_.is_numeric:
+            return stored(value, T.DOUBLE, type_)
+        case Decimal() if type_.is_numeric:
+            return stored(f"{value:f}", T.STRING, type_)
+        case str() if type_ not in (T.BINARY, T.INTERVAL):
+            return stored(value, T.STRING, type_)
         case bytes() if type_ == T.BINARY:
             return value
     return None

@@ -25,7 +25,7 @@ from everview.runtime.names import safe_name
 # The folder of each kind of trace.
 FOLDERS = {
     "state": "runs", "view": "views", "complete": "complete", "inbox": "inbox", "late": "late",
-    "rejected": "rejected", "port": "ports",
+    "rejected": "rejected", "port": "ports", "scheduled": "scheduled",
 }  # fmt: skip
 
 _NUMBERS = re.compile(r"p\d+-(\d+)-(\d+)\.arrow")

@@ -97,9 +97,11 @@ class Sources:
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
 
     @classmethod
-    def of_frame(cls, rows: DataFrame, entry: Fed) -> Sources:
+    def of_frame(cls, rows: DataFrame, entry: Fed, lossless: bool = True) -> Sources:
         """A frame that is given for a stream or a table, its columns by their names."""
-        shown = cast_rows(rows, entry, REASON).selectExpr("*", f"CAST(NULL AS STRING) AS {ORIGINAL}")
+        shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
+            "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
+        )
         return cls._placed([shown], [entry])
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from everview.kernels.frame import CHANGE, FROM, UNTIL, Frame, N, stacked
@@ -127,6 +128,12 @@ class WriteTask:
         frame = pl.from_arrow(pa.Table.from_batches(received))
         assert isinstance(frame, pl.DataFrame)
         yield run_line(self.trace, write_run(self.trace, frame, self.files, self.step))
+
+
+def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tuple[Run, ...]:
+    """The runs that rows were written to."""
+    lines = rows.mapInArrow(WriteTask(trace, files, step), LINES).collect()
+    return read_lines((line.trace, line.run) for line in lines).get(trace, ())
 
 
 def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:

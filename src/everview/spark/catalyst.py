@@ -9,10 +9,11 @@ from pyspark.sql import types as S
 
 from everview.algebra import types as T
 from everview.algebra.expressions import Column, Expression, Literal, substitute
-from everview.algebra.text import Written, expression_sql, type_sql
+from everview.algebra.text import Written, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.spark import physical as P
+from everview.spark.guards import catalyst_sql
 
 FROM, UNTIL, N = CHANGE = ("_from", "_until", "_n")
 
@@ -104,7 +105,7 @@ class Row:
             Column(P.column(i), t): Written(text, t)
             for i, (text, t) in enumerate(zip(self.columns, self.types, strict=True))
         }
-        return expression_sql(substitute(expression, written))
+        return catalyst_sql(substitute(expression, written))
 
 
 @singledispatch

@@ -85,6 +85,14 @@ class CreateTable(exp.Expression):
     }  # fmt: skip
 
 
+class CreateTableAs(exp.Expression):
+    """CREATE [NON RETROACTIVE] TABLE name AS SELECT …."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "query": True, "text": True, "non_retroactive": False,
+    }  # fmt: skip
+
+
 class CreateView(exp.Expression):
     """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
@@ -109,15 +117,17 @@ class Insert(exp.Expression):
 
 
 class Update(exp.Expression):
-    """UPDATE name SET column = value, … [WHERE …] [AT timestamp]."""
+    """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …] [AT timestamp]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "assignments": True, "where": False, "at": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "alias": False, "assignments": True, "source": False, "where": False, "at": False,
+    }  # fmt: skip
 
 
 class Delete(exp.Expression):
-    """DELETE FROM name [WHERE …] [AT timestamp]."""
+    """DELETE FROM name [alias] [WHERE …] [AT timestamp]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False, "at": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False, "where": False, "at": False}
 
 
 class Default(exp.Expression):

@@ -10,7 +10,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import TRUE, Column, Expression
+from everview.algebra.expressions import Column
+from everview.algebra.schema import Field, Schema
 from everview.algebra.time import Chronon
 from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
@@ -31,6 +32,7 @@ from everview.sql import ast
 from everview.sql import statements as S
 from everview.sql.ad_hoc import bind_ad_hoc
 from everview.sql.answers import require_distinct_names, require_types
+from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
@@ -39,7 +41,7 @@ from everview.sql.literals import duration, instant
 from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
-from everview.sql.rows import assignments, filled_columns, inserted_rows
+from everview.sql.rows import filled_columns, inserted_rows
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
@@ -187,6 +189,20 @@ def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 
 def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Create(declare_table(node, _context(script, catalog)))
+
+
+def _create_table_as(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    """CREATE TABLE … AS SELECT: the columns are those of the query."""
+    query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
+    require_distinct_names(BoundQuery(query.plan, query.names), [], node, script)
+    pairs = zip(query.names, query.plan.schema.types, strict=False)  # further columns are to order by
+    columns = Schema(tuple(Field(name, type_) for name, type_ in pairs))
+    require_types(columns, node, script)
+    retroactive = not node.args.get("non_retroactive")
+    entry = TableEntry(node.name, columns, retroactive=retroactive, as_query=node.args["text"])
+    with script.blame(node.this):
+        _require_addable(entry, catalog, anew=False)
+    return S.CreateAs(entry, query)
 
 
 def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -346,32 +362,26 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _context(script, catalog)
     if node.args.get("query") is not None:
         query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
-        columns = filled_columns(query.plan.schema, entry, node, script)
+        answered = Schema(query.plan.schema.fields[: len(query.names)])  # the others are to order by
+        columns = filled_columns(answered, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
     return S.Insert(entry.name, inserted_rows(node, entry, context), at)
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    entry = _writable(node.this, script, catalog, "updated")
-    context = _context(script, catalog)
-    where = _table_condition(node, entry, context)
-    return S.Update(entry.name, assignments(node, entry, context), where, _at(node, entry, script))
+    entry = _changeable(node, "updated", script, catalog)
+    return bind_update(node, entry, _at(node, entry, script), _context(script, catalog))
 
 
 def _delete(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    entry = _writable(node.this, script, catalog, "deleted from")
-    return S.Delete(
-        entry.name, _table_condition(node, entry, _context(script, catalog)), _at(node, entry, script)
-    )
+    entry = _changeable(node, "deleted from", script, catalog)
+    return bind_delete(node, entry, _at(node, entry, script), _context(script, catalog))
 
 
-def _table_condition(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> Expression:
-    where = node.args.get("where")
-    if where is None:
-        return TRUE
-    scope = Scope()
-    scope.add(entry.name, entry.columns.under(entry.name))
-    return context.binder(scope, "WHERE").condition(where.this, "WHERE")
+def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) -> TableEntry:
+    entry = _writable(node.this, script, catalog, changed)
+    assert isinstance(entry, TableEntry)
+    return entry
 
 
 # Questions and the rest
@@ -440,6 +450,7 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStream: _checked(_create_stream),
     ast.CreateTable: _checked(_create_table),
+    ast.CreateTableAs: _create_table_as,
     ast.CreateTagged: _checked(_create_tagged),
     ast.CreateView: _create_view,
     ast.CreateEventStream: _create_event_stream,

@@ -115,6 +115,9 @@ class EverviewParser(QueryParser):
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
         name = self._new_name("the table")
+        if self._match_text_seq("AS"):
+            query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
+            return ast.CreateTableAs(this=name, query=query, text=text, non_retroactive=non_retroactive)
         columns, _, key = self._columns(timelines=False)
         source = self._source() if self._match(TokenType.FROM) else None
         return ast.CreateTable(
@@ -305,17 +308,35 @@ class EverviewParser(QueryParser):
 
     def _update(self) -> exp.Expr:
         name = self._name("a table")
+        alias = None if self._word() == "SET" else self._alias()
         self._expect("SET")
+        assignments = self._parse_csv(self._assignment)
+        source, where = None, None
+        if self._curr and self._curr.token_type == TokenType.FROM:
+            source = exp.Select(expressions=[exp.Star()], from_=self._parse_from())
+            self._parse_query_modifiers(source)
+            where = source.args.pop("where", None)
         return ast.Update(
             this=name,
-            assignments=self._parse_csv(self._assignment),
-            where=self._parse_where(),
+            alias=alias,
+            assignments=assignments,
+            source=source,
+            where=where or self._parse_where(),
             at=self._at(),
         )
 
+    def _alias(self) -> exp.Identifier | None:
+        """[AS] name, after the table of an UPDATE or a DELETE."""
+        start = self._curr
+        alias = None if self._word() == "AT" else self._parse_table_alias()
+        if alias is not None and (alias.this is None or alias.columns):
+            self._fail("a table has one name here", start)
+        return None if alias is None else alias.this
+
     def _delete(self) -> exp.Expr:
         self._expect("FROM")
-        return ast.Delete(this=self._name("a table"), where=self._parse_where(), at=self._at())
+        name, alias = self._name("a table"), self._alias()
+        return ast.Delete(this=name, alias=alias, where=self._parse_where(), at=self._at())
 
     def _at(self) -> exp.Expr | None:
         return self._instant() if self._match_text_seq("AT") else None

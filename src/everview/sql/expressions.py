@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
+from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
@@ -212,17 +213,24 @@ class ExpressionBinder:
         return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), T.BINARY)
 
     def pattern(self, node: exp.Binary) -> Expression:
-        name = _PATTERNS[type(node)]
-        matched: Expression = Call(name, (self.bind(node.this), self.bind(node.expression)))
+        matched = self._called(_PATTERNS[type(node)], [node.this, node.expression])
         return Not(matched) if node.args.get("negate") else matched
 
     def escape(self, node: exp.Escape) -> Expression:
         inner = node.this
         if type(inner) not in _PATTERNS:
             raise self._refusal(inner)
-        arguments = (inner.this, inner.expression, node.expression)
-        matched: Expression = Call(_PATTERNS[type(inner)], tuple(self.bind(a) for a in arguments))
+        matched = self._called(_PATTERNS[type(inner)], [inner.this, inner.expression, node.expression])
         return Not(matched) if inner.args.get("negate") else matched
+
+    def _called(self, name: str, nodes: Sequence[exp.Expr], bound: Sequence[Expression] = ()) -> Expression:
+        """A call of a function; a constant that makes no sense is refused where it stands."""
+        called = Call(name, tuple(bound or map(self.bind, nodes)))
+        wrong = find_wrong_constant(called)
+        if wrong is None:
+            return called
+        with self.script.blame(nodes[wrong[0]]):
+            raise wrong[1]
 
     def concat(self, node: exp.DPipe) -> Expression:
         return Call("concat", (self.bind(node.this), self.bind(node.expression)))
@@ -290,7 +298,7 @@ class ExpressionBinder:
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
-        return Call(node.name, arguments)
+        return self._called(node.name, node.expressions, arguments)
 
     def filtered(self, node: exp.Filter) -> Expression:
         if not (isinstance(node.this, exp.Anonymous) and _is_aggregate(node.this.name)):

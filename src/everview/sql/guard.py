@@ -148,7 +148,7 @@ def _walk(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def _ends(statement: exp.Expr) -> Iterator[exp.Expr]:
     """The ad hoc query of a statement, and what stands in its brackets."""
-    if isinstance(statement, (ast.Explain, ast.Insert)):
+    if isinstance(statement, (ast.Explain, ast.Insert, ast.CreateTableAs)):
         statement = statement.args.get("query") or statement.this
     node = statement.this if isinstance(statement, ast.AsOf) else statement
     while isinstance(node, exp.Subquery):

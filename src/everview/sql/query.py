@@ -60,7 +60,7 @@ def bind_select(
     plan, scope, conditions = bind_from(
         node, context, split_conditions(where.this if where is not None else None)
     )
-    plan = _where(plan, scope, conditions, context)
+    plan = restricted(plan, scope, conditions, context)
     items = bind_items(node, scope, context)
     having = _having(node, items, scope, context)
     sorting = bind_order(order, items, scope, context)
@@ -89,7 +89,8 @@ def bind_select(
     return BoundQuery(N.Distinct(query.plan), names), sorting.keys
 
 
-def _where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
+def restricted(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
+    """The plan with the conditions of WHERE."""
     nested = [s for c in conditions if (s := as_subquery(c)) is not None]
     for number, condition in enumerate(nested, 1):
         plan = joined(plan, condition, scope, context, number)

@@ -6,12 +6,13 @@ from sqlglot import exp
 
 from everview.algebra import types as T
 from everview.algebra.changes import Record
-from everview.algebra.evaluate import convert, evaluate
-from everview.algebra.expressions import Cast, Expression, Literal
+from everview.algebra.evaluate import evaluate
+from everview.algebra.expressions import Expression, Literal
 from everview.algebra.schema import Field, Schema
+from everview.algebra.storing import stored
 from everview.algebra.text import string_sql
 from everview.catalog import StreamEntry, TableEntry
-from everview.errors import counted
+from everview.errors import SqlError, counted
 from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import EXAMPLES
@@ -106,9 +107,8 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
         return None
     if not _fits(bound.type, target.type):
         raise script.error(f"the column '{target.name}' takes {target.type}, not {bound.type}", node)
-    fitted = convert(value, bound.type, target.type)
-    narrowed = bound.type.is_numeric and target.type.is_integer and fitted != value
-    if fitted is None or narrowed:
+    fitted = stored(value, bound.type, target.type)
+    if fitted is None:
         example = EXAMPLES.get(target.type)
         raise script.error(
             f"the value does not fit the column '{target.name}', {target.type.a}",
@@ -119,14 +119,14 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
 
 
 def _fits(source: T.DataType, target: T.DataType) -> bool:
-    """Whether a value of one type may be stored as another: numbers as numbers, text as time."""
+    """Whether a value of one type may be stored as another: numbers as numbers, text as what it says."""
     if source == target or source == T.VOID:
         return True
     if source.is_numeric and target.is_numeric:
         return True
-    return (source in (T.STRING, T.DATE, T.TIMESTAMP) and target.is_temporal) or (
-        source == T.STRING and target == T.BINARY
-    )
+    if source == T.STRING:
+        return target != T.INTERVAL
+    return source in (T.DATE, T.TIMESTAMP) and target.is_temporal
 
 
 def filled_columns(
@@ -148,18 +148,24 @@ def filled_columns(
     return tuple(t.name for t in targets)
 
 
+def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
+    """The column of the table that SET names, alone or under the name of the table here."""
+    name = scope.relations[0][0]
+    if column.table and column.table.casefold() != (name or "").casefold():
+        raise SqlError(f"SET changes columns of {name}, and this is one of {column.table}")
+    return entry.columns.find(column.name)
+
+
 def assignments(
-    node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
+    node: exp.Expr, entry: TableEntry, scope: Scope, context: Context
 ) -> tuple[tuple[str, Expression], ...]:
-    """SET column = value, …: values may use the row's old values."""
-    scope = Scope()
-    scope.add(entry.name, entry.columns.under(entry.name))
+    """SET column = value, …: values may use the row's old values, and those of FROM."""
     made: list[tuple[str, Expression]] = []
     for item in node.args["assignments"]:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
             raise context.script.error("SET takes column = value", item)
         with context.script.blame(item.this):
-            target = entry.columns.find(item.this.name)
+            target = _target(item.this, entry, scope)
         if target.name in [name for name, _ in made]:
             raise context.script.error(f"the column '{target.name}' is set twice", item.this)
         if isinstance(item.expression, ast.Default):
@@ -177,5 +183,5 @@ def assignments(
             raise context.script.error(
                 f"the column '{target.name}' takes {target.type}, not {value.type}", item.expression
             )
-        made.append((target.name, value if value.type == target.type else Cast(value, target.type)))
+        made.append((target.name, value))
     return tuple(made)

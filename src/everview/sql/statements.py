@@ -8,7 +8,7 @@ from everview.algebra import nodes as N
 from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon
-from everview.catalog import Entry
+from everview.catalog import Entry, TableEntry
 from everview.sql.ad_hoc import Query
 
 
@@ -19,6 +19,14 @@ class Create:
     entry: Entry
     plan: N.Node | None = None
     replace: bool = False
+
+
+@dataclass(frozen=True)
+class CreateAs:
+    """A new table, and the query that its first rows come from."""
+
+    entry: TableEntry
+    query: Query
 
 
 @dataclass(frozen=True)
@@ -41,12 +49,31 @@ class InsertQuery:
 
 
 @dataclass(frozen=True)
+class Match:
+    """A condition on a subquery: a row has a match in it or, negated, has none."""
+
+    plan: N.Node
+    condition: Expression
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a table, under the name that its columns have here; `beside` is the relation of FROM."""
+
+    relation: str
+    where: Expression
+    matches: tuple[Match, ...] = ()
+    beside: N.Node | None = None
+
+
+@dataclass(frozen=True)
 class Update:
-    """New values for the rows of a table that fulfil a condition."""
+    """New values for some rows of a table."""
 
     target: str
     assignments: tuple[tuple[str, Expression], ...]
-    where: Expression
+    rows: Selection
     at: Chronon | None = None
 
 
@@ -55,7 +82,7 @@ class Delete:
     """Rows of a table that go."""
 
     target: str
-    where: Expression
+    rows: Selection
     at: Chronon | None = None
 
 
@@ -112,6 +139,7 @@ class SetClock:
 
 Statement = (
     Create
+    | CreateAs
     | Insert
     | InsertQuery
     | Update

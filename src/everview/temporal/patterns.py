@@ -215,12 +215,14 @@ def _(node: N.Union | N.MaxUnion | N.Intersection) -> Arrival | None:
 
 
 def require_runnable(plan: N.Node) -> None:
-    """Refuses windows of rows and points of SYNC ON over rows that come or go otherwise than these need."""
+    """Refuses what needs rows that come or go in a certain way, over rows that may do otherwise."""
     for node in plan.walk():
         if isinstance(node, N.Window) and isinstance(node.window, Rows):
             _require_order(node)
         if isinstance(node, N.SynchronizeOn):
             _require_points(node.points)
+        if isinstance(node, N.TableJoin) and not node.retroactive:
+            _require_first_timeline(node.left)
 
 
 def _require_order(node: N.Window) -> None:
@@ -250,3 +252,13 @@ def _require_points(points: N.Node) -> None:
         "and these may be inserted later",
         next_step="select the time line of a stream, without SLIDE, LAG, SYNC and joins of streams",
     )
+
+
+def _require_first_timeline(node: N.Node) -> None:
+    """Slices are cut by the first time line; at an instant of another one the table may not be known yet."""
+    line = node.schema.timeline
+    if line is not None and line.timeline != 0:
+        raise TemporalError(
+            f"a table is joined as of the first time line of a stream, and {line.qualified} is another one",
+            next_step="select the first time line of the stream below too",
+        )

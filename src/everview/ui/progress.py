@@ -121,7 +121,7 @@ class Summary:
         lines = [f"{done}; {known_up_to(manifest.bound)}", *waits]
         if came:
             lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
-        if self.changes:
+        if moved and self.changes:
             lines += ["", *_table(["view", "changes"], [[n, f"{k:,}"] for n, k in self.changes.items()])]
         look = [
             self._query(f"SELECT * FROM {_beside(name, kind)}")

@@ -1,0 +1,73 @@
+"""Whether Spark accepts the expressions of a view: asked when the view is made, not in each step for ever.
+
+The binder refuses all that is known to be wrong, with its place. This is what is left: regular expressions
+that only Java can judge, and whatever Spark finds that we do not know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from everview.algebra.expressions import Call, Expression, Literal
+from everview.algebra.patterns import is_surely_valid
+from everview.algebra.text import expression_sql, string_sql
+from everview.errors import PlanError
+from everview.runtime.sources import first_line
+from everview.spark import physical as P
+from everview.spark.catalyst import Row, spark_schema
+
+_REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
+
+
+def require_evaluable(session: SparkSession, view: str, plan: P.Physical) -> None:
+    """Refuses a view with an expression that Spark does not accept. No job is run."""
+    for node, expressions in _expressions(plan, set()):
+        types = node.inputs[0].types
+        row = Row.of([P.column(i) for i in range(len(types))], types)
+        frame = session.createDataFrame([], spark_schema(types))
+        for expression in expressions:
+            _require_patterns(session, view, expression)
+            try:
+                frame.selectExpr(row.text(expression))._jdf.queryExecution().optimizedPlan()
+            except (PySparkException, Py4JError) as error:
+                shown = f"{expression_sql(expression)} in the view '{view}'"
+                raise PlanError(
+                    f"Spark cannot evaluate {shown}: {first_line(error)}", next_step="write it in another way"
+                ) from error
+
+
+def _expressions(
+    plan: P.Physical, seen: set[P.Physical]
+) -> Iterator[tuple[P.Physical, tuple[Expression, ...]]]:
+    """The nodes of a plan that Catalyst evaluates, with their expressions."""
+    if plan in seen:
+        return
+    seen.add(plan)
+    match plan:
+        case P.Compute(outputs=outputs):
+            yield plan, outputs
+        case P.Select(condition=condition):
+            yield plan, (condition,)
+    for below in plan.inputs:
+        yield from _expressions(below, seen)
+
+
+def _require_patterns(session: SparkSession, view: str, expression: Expression) -> None:
+    """Refuses constant patterns that Java cannot read; in a step they would give NULL for every row."""
+    for part in expression.walk():
+        match part:
+            case Call(name, (_, Literal(str(pattern)), *_)) if name in _REGEX and not is_surely_valid(
+                pattern
+            ):
+                try:
+                    session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
+                except Py4JJavaError as error:
+                    problem = first_line(Exception(error.java_exception.getDescription()))
+                    raise PlanError(
+                        f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
+                        next_step="a backslash, written \\\\, before a character makes it stand for itself",
+                    ) from error

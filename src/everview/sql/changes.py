@@ -1,0 +1,74 @@
+"""UPDATE and DELETE: which rows of a table they take, and what these become."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import TRUE, Expression, conjunction
+from everview.catalog import TableEntry
+from everview.sql import statements as S
+from everview.sql.context import Context
+from everview.sql.joins import bind_from
+from everview.sql.query import restricted
+from everview.sql.rows import assignments
+from everview.sql.scope import Scope
+from everview.sql.subqueries import split_conditions
+
+
+def bind_update(node: exp.Expr, entry: TableEntry, at: int | None, context: Context) -> S.Update:
+    """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …]."""
+    base, scope, beside = _relations(node, entry, context)
+    new = assignments(node, entry, scope, context)
+    return S.Update(entry.name, new, _selection(node, base, scope, beside, context), at)
+
+
+def bind_delete(node: exp.Expr, entry: TableEntry, at: int | None, context: Context) -> S.Delete:
+    """DELETE FROM name [alias] [WHERE …]."""
+    base, scope, beside = _relations(node, entry, context)
+    return S.Delete(entry.name, _selection(node, base, scope, beside, context), at)
+
+
+def _relations(node: exp.Expr, entry: TableEntry, context: Context) -> tuple[N.Node, Scope, N.Node | None]:
+    """The table under its name here, joined with FROM if there is one; the scope; and what FROM holds."""
+    alias = node.args.get("alias")
+    table: N.Node = N.Table(entry.name, entry.columns, entry.key)
+    if alias is not None:
+        table = N.Alias(table, alias.name)
+    scope = Scope()
+    scope.add(table.schema.fields[0].relation, table.schema)
+    source = node.args.get("source")
+    if source is None:
+        return table, scope, None
+    beside, others, _ = bind_from(source, context, [])
+    with context.script.blame(source.args["from_"]):
+        scope.include(others)
+        return N.Join(table, beside), scope, beside
+
+
+def _selection(
+    node: exp.Expr, base: N.Node, scope: Scope, beside: N.Node | None, context: Context
+) -> S.Selection:
+    """WHERE taken apart: plain conditions, and those on subqueries."""
+    where = node.args.get("where")
+    plan = restricted(base, scope, split_conditions(None if where is None else where.this), context)
+    plain: list[Expression] = []
+    matches: list[S.Match] = []
+    while plan is not base:
+        match plan:
+            case N.Filter(below, condition):
+                plain.append(condition)
+            case N.SemiJoin(below, right, condition):
+                matches.append(S.Match(right, condition))
+            case N.AntiJoin(below, right, condition):
+                matches.append(S.Match(right, condition, negated=True))
+            case _:
+                raise context.script.error(
+                    "such a subquery cannot stand in the WHERE of a change",
+                    where or node.this,
+                    next_step="use IN (…) or EXISTS (…), joined by AND",
+                )
+        plan = below
+    name = scope.relations[0][0]
+    assert name is not None
+    return S.Selection(name, conjunction(plain) if plain else TRUE, tuple(matches), beside)
