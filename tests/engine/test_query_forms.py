@@ -118,9 +118,7 @@ STARS = [
     "SELECT * FROM a JOIN b USING (z) JOIN c USING (w)",
     "SELECT * FROM a NATURAL JOIN b NATURAL JOIN c",
     "SELECT * FROM a NATURAL JOIN (b NATURAL JOIN c)",
-    "SELECT b.*, a.* FROM a JOIN b USING (x)",
     "SELECT * FROM a LEFT SEMI JOIN b USING (x)",
-    "SELECT * EXCEPT (x) FROM a JOIN b USING (x)",
 ]
 
 

@@ -243,7 +243,7 @@ def constant_rows(session: SparkSession, source: P.Constant) -> DataFrame:
     rows = (", ".join(map(value_sql, row, source.types)) for row in source.rows)
     values_sql = ", ".join(f"({row})" for row in rows)
     columns = ", ".join(names)
-    return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS _ ({columns})")
+    return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS fixed ({columns})")
 
 
 def handed_on_schema(layout: Layout) -> S.StructType:
