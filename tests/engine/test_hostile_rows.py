@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
-from everview.errors import EverviewError
 from tests.engine.feeding import rows
 
 pytestmark = pytest.mark.spark
@@ -48,22 +47,3 @@ def test_odd_rows_give_nulls(spark: SparkSession, tmp_path: Path) -> None:
         }
         assert rows(db.query("SELECT v FROM unknown")) == {(2**63 - 1,): 1, (0,): 1}
         assert rows(db.query("SELECT c FROM chosen")) == {("c",): 1}
-
-
-def test_a_pattern_that_only_java_can_judge_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """When the store has run, and before; the view is not made, and the others go on."""
-    with everview.connect(str(tmp_path / "store"), spark) as db:
-        db.execute("CREATE STREAM s (c STRING, ts TIMESTAMP, TIMELINE ts); CREATE VIEW v AS SELECT c FROM s")
-        db.execute("INSERT INTO s VALUES ('a', TIMESTAMP '2026-01-01 00:00:01')")
-        db.run()
-        with pytest.raises(EverviewError) as refusal:
-            db.execute("CREATE VIEW w AS SELECT c FROM s WHERE c RLIKE '(?<=a*)b'")
-        assert str(refusal.value) == (
-            "'(?<=a*)b' in the view 'w' is no regular expression: "
-            "Look-behind group does not have an obvious maximum length\n"
-            "  next: a backslash, written \\\\, before a character makes it stand for itself"
-        )
-        assert "w" not in db.catalog
-        db.execute("INSERT INTO s VALUES ('b', TIMESTAMP '2026-01-01 00:00:02')")
-        db.run()
-        assert rows(db.query("SELECT c FROM v")) == {("a",): 1, ("b",): 1}

@@ -25,7 +25,6 @@ from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.changed_files import changed_files
-from everview.runtime.evaluable import require_evaluable
 from everview.runtime.evaluate import hasty
 from everview.runtime.failures import SPARK_FAILURES, explained_failures, failure
 from everview.runtime.housekeeping import forget
@@ -259,8 +258,6 @@ class Pipeline:
         """A view that is new to a store that has run begins at the bound, from all that is kept."""
         with self._one_at_a_time:
             before = self.store.manifest()
-            if before.bound > BEFORE_ALL or self._session is not None:
-                require_evaluable(self.session, name, work.plans(before.since)[name])
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{name}' cannot be computed"):
                     self._end(before, first_slice(self.session, self.store, work, before, name))
