@@ -127,8 +127,8 @@ class Fault(EverviewError):
         return f"a fault of Everview, not of yours: {super().__str__()}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, if any is like it at all.
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that is most like this one, if any is like it at all; 1.0 is the same name.
 
     >>> nearest("tempreture", ["room_id", "temperature"])
     'temperature'
@@ -136,7 +136,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     True
     """
     by_folded = {k.casefold(): k for k in known}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=likeness)
     return by_folded[found[0]] if found else None
 
 

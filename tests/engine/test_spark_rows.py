@@ -45,7 +45,7 @@ def test_every_value_into_every_type(spark: SparkSession) -> None:
     frames = []
     for number, (sql, _, type_) in enumerate(cases):
         frame = cast_rows(spark.sql(f"SELECT {sql} AS x"), _entry(type_), "why", lossless=True)
-        frames.append(frame.selectExpr(f"{number} AS i", "CAST(x AS STRING) AS x", "why"))
+        frames.append(frame.selectExpr(f"{number} AS i", "CAST(c0 AS STRING) AS x", "why"))
     found = {row.i: row for row in reduce(DataFrame.unionAll, frames).collect()}
     stored = []
     for number, (_, value, type_) in enumerate(cases):

@@ -147,7 +147,7 @@ def test_any_order_is_as_the_order_of_instants(spark: SparkSession, tmp_path: Pa
             micros = second * 1_000_000 + 1
             found: Rows = Counter()
             for change in changes:
-                begin, end = (_micros(change[c], o) for c, o in (("from", -1), ("until", 10**18)))
+                begin, end = (_micros(change[c], o) for c, o in (("from", -(10**18)), ("until", 10**18)))
                 if change["t"] == name and begin <= micros < end:
                     found[change["k"], change["v"]] += change["n"]
             assert found == rows, (name, second, [g.sql for g in given[name]])

@@ -14,7 +14,7 @@ from everview.algebra.types import INT
 from everview.catalog import Source, TableEntry
 from everview.runtime.changed_files import ChangedFile, changed_files
 from everview.runtime.files import Files
-from everview.runtime.sources import source_name
+from everview.runtime.reading import source_name
 
 T = TableEntry("t", Schema.of(("k", INT)), source=Source("csv", "in"))
 TIME = 1_700_000_000_000

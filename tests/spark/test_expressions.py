@@ -14,7 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
 from everview.algebra.evaluate import evaluate
-from everview.algebra.expressions import Arithmetic, Call, Case, Cast, Column, Comparison, Expression, Literal
+from everview.algebra.expressions import (
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    Literal,
+    TryCast,
+)
 from everview.algebra.functions import FUNCTIONS, NONDETERMINISTIC
 from everview.algebra.numbers import single
 from everview.algebra.schema import Schema
@@ -303,6 +313,15 @@ def test_every_cast_means_what_spark_says(spark: SparkSession) -> None:
     records = [tuple(v[i] if i < len(v) else None for v in VALUES.values()) for i in range(longest)]
     targets = [t for t in VALUES if t != T.INTERVAL]
     casts = [Cast(Column.to(f), t) for f in schema for t in targets if T.can_cast(f.type, t)]
+    assert not disagreements(spark, schema, records, casts)
+
+
+def test_every_try_cast_means_what_spark_says(spark: SparkSession) -> None:
+    schema = Schema.of(*((f"c{i}", t) for i, t in enumerate(VALUES)))
+    longest = max(map(len, VALUES.values()))
+    records = [tuple(v[i] if i < len(v) else None for v in VALUES.values()) for i in range(longest)]
+    targets = [t for t in VALUES if t != T.INTERVAL]
+    casts = [TryCast(Column.to(f), t) for f in schema for t in targets if T.can_cast(f.type, t)]
     assert not disagreements(spark, schema, records, casts)
 
 

@@ -238,6 +238,41 @@ TAGGED_AND_SYNCHRONIZED: list[str | Case] = [
     ),
 ]
 
+BRACKETS: list[str | Case] = [
+    f"SELECT * FROM (({S5} AS a JOIN {R9} AS b ON a.k = b.k) LEFT JOIN t ON b.v = t.id)",
+    f"SELECT a.k, b.v, t.name FROM {S5} AS a LEFT JOIN ({R9} AS b JOIN t ON b.v = t.id) ON a.k = b.k",
+    f"SELECT a.k, b.v, c.v AS w FROM {S5} AS a FULL JOIN ({R9} AS b LEFT JOIN {S9} AS c ON b.v = c.v)"
+    " ON a.k = b.k",
+    f"SELECT a.k, b.v FROM ({S5} AS a) RIGHT JOIN (({R5} AS b)) ON a.k = b.k",
+    f"SELECT j.x FROM ((SELECT k, v FROM {S5}) AS d (x, y) JOIN {R9} ON d.x = r.k) AS j WHERE j.y > 0",
+    f"SELECT * FROM ((SELECT k, v FROM {S5}) AS d (v, k))",
+    f"(SELECT k FROM {S5}) UNION ALL ((SELECT v FROM {R5}) EXCEPT SELECT k FROM {R9})",
+    f"SELECT * FROM (SELECT k FROM {S5}) AS a JOIN (SELECT k FROM {R9}) AS b ON a.k = b.k",
+    f"SELECT x.v FROM (SELECT s.k, r.k, s.v FROM {S5} JOIN {R9} ON s.k = r.k) AS x",
+    f"SELECT * EXCEPT (v) FROM {S5}",
+    f"SELECT a.* EXCEPT (k), b.k FROM {S5} AS a JOIN {R9} AS b ON a.k = b.k",
+    f"SELECT * FROM {S5} AS a NATURAL JOIN (SELECT v, 1 AS one, k FROM {R9}) AS b",
+    f"SELECT * FROM (SELECT v, k FROM {S5}) AS a JOIN (SELECT k, v, 2 AS two FROM {R9}) AS b USING (v, k)",
+    f"WITH a AS (SELECT k FROM {S5}) SELECT k FROM a UNION ALL"
+    f" SELECT k FROM (WITH a AS (SELECT v AS k FROM {R5}) SELECT k FROM a) AS b",
+    f"SELECT k, COUNT(DISTINCT v, ts) AS n FROM {S9} GROUP BY k",
+    f"SELECT COUNT(DISTINCT k, v) AS n, COUNT(DISTINCT v, k) FILTER (WHERE k > 0) AS m FROM {S9}",
+    f"SELECT COUNT(DISTINCT name, x) AS n, COUNT(DISTINCT d, ok, name) AS m FROM {M9}",
+    f"SELECT TRY_CAST(name AS INT) AS a, TRY_CAST(x AS STRING) AS b FROM {M9} WHERE x = 0.5",
+    f"SELECT k IN ('1', '2') AS b, k BETWEEN '1' AND '2' AS c FROM {S5}",
+]  # fmt: skip
+
+CONSTANTS: list[str | Case] = [
+    "SELECT * FROM (VALUES (1, 'a'), (2, NULL), (1, 'a')) AS w (k, word)",
+    f"SELECT s.v, w.word FROM {S9} JOIN (VALUES (1, 'a'), (2, 'b')) AS w (k, word) ON s.k = w.k",
+    f"SELECT w.k, s.v FROM (VALUES (0), (1), (7)) AS w (k) LEFT JOIN {S9} ON s.k = w.k",
+    f"SELECT k FROM {S9} WHERE k IN (SELECT a FROM (VALUES (1), (NULL)) AS w (a))",
+    f"SELECT k FROM {S9} WHERE k NOT IN (SELECT a FROM (VALUES (0), (1)) AS w (a))",
+    f"SELECT a FROM (VALUES (0), (1), (9)) AS w (a) EXCEPT SELECT k FROM {S9}",
+    f"VALUES (1, 2), (3, 4) UNION ALL SELECT k, v FROM {S5}",
+    "SELECT MAX(a) AS most, COUNT(*) AS n FROM (VALUES (1.5), (2), (NULL)) AS w (a)",
+]
+
 TOPICS = {
     "filter": FILTERS,
     "expression": EXPRESSIONS,
@@ -248,6 +283,8 @@ TOPICS = {
     "aggregate": AGGREGATES,
     "nested": NESTED,
     "tagged and synchronized": TAGGED_AND_SYNCHRONIZED,
+    "brackets and names": BRACKETS,
+    "constants": CONSTANTS,
 }
 CASES = [
     Case(q.sql, q.duck, topic) if isinstance(q, Case) else Case(q, None, topic)

@@ -62,6 +62,12 @@ class AggregateCall:
         return tuple(e for e in (self.argument, self.where) if e is not None)
 
 
+def is_aggregate(name: str) -> bool:
+    """Whether there is an aggregate of this name."""
+    folded = name.casefold()
+    return _ALIASES.get(folded, folded) in AGGREGATES
+
+
 def aggregate_function(name: str) -> AggregateFunction:
     """The aggregate of this name.
 
@@ -70,11 +76,18 @@ def aggregate_function(name: str) -> AggregateFunction:
     """
     folded = name.casefold()
     found = AGGREGATES.get(_ALIASES.get(folded, folded))
+    if found is None and is_other_aggregate(name):
+        raise AlgebraError(f"the aggregate {folded} is not available", choices=AGGREGATES)
     if found is None:
         raise AlgebraError(
             f"there is no aggregate '{name}'", meant=nearest(name, AGGREGATES), choices=AGGREGATES
         )
     return found
+
+
+def is_other_aggregate(name: str) -> bool:
+    """Whether Spark has an aggregate of this name, and Everview has not."""
+    return name.casefold() in _OTHERS
 
 
 def _sum_type(t: DataType) -> DataType | None:
@@ -182,3 +195,16 @@ AGGREGATES: dict[str, AggregateFunction] = {
 }
 
 _ALIASES = {"mean": "avg", "stddev_samp": "stddev", "std": "stddev"}
+
+# Those of Spark that are not here, so that none is taken for a slip of some other function.
+_OTHERS = {
+    "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "array_agg",
+    "bit_and", "bit_or", "bit_xor", "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or",
+    "collect_list", "collect_set", "corr", "count_if", "count_min_sketch", "covar_pop", "covar_samp",
+    "every", "first", "first_value", "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg",
+    "hll_union_agg", "kurtosis", "last", "last_value", "listagg", "max_by", "median", "min_by", "mode",
+    "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx", "regr_avgy",
+    "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+    "skewness", "some", "stddev_pop", "string_agg", "try_avg", "try_sum", "var_pop", "var_samp",
+    "variance",
+}  # fmt: skip

@@ -25,6 +25,7 @@ from everview.algebra.types import TIMESTAMP, DataType
 from everview.algebra.values import NAN
 
 _INTEGER = re.compile(r"[+-]?(?=[\d.])(\d*)(?:\.\d*)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _JAVA_BLANK = "".join(map(chr, range(0x21)))
 _SPECIAL = {"nan": NAN} | {
@@ -51,6 +52,38 @@ def convert(value: object, source: DataType, target: DataType) -> object:
     if source == target:
         return canonical(value)
     return canonical(_CASTS[target.name](value, source, target))
+
+
+def try_convert(value: object, source: DataType, target: DataType) -> object:
+    """TRY_CAST(value AS target): as CAST, but what is out of range or has a fraction in text is NULL.
+
+    >>> from everview.algebra.types import DOUBLE, INT, STRING, TINYINT
+    >>> try_convert("12", STRING, INT), try_convert("12.7", STRING, INT), try_convert(300, INT, TINYINT)
+    (12, None, None)
+    >>> try_convert(1.9, DOUBLE, INT), try_convert(1e20, DOUBLE, INT)
+    (1, None)
+    """
+    if isinstance(value, Decimal) and target.name == "STRING":
+        return f"{value:f}"  # never with an exponent, as CAST has it
+    if value is None or not _loses(value, source, target):
+        return convert(value, source, target)
+    return None
+
+
+def _loses(value: Any, source: DataType, target: DataType) -> bool:
+    """Whether CAST would cut a value so that TRY_CAST is NULL."""
+    if source == target:
+        return False
+    if target.is_integer and source.name == "STRING":
+        return _WHOLE.fullmatch(value.strip(BLANK)) is None
+    if target.is_integer and source.is_float:
+        least, most = -(2 ** (target.bits - 1)), 2 ** (target.bits - 1) - 1
+        return not math.isfinite(value) or math.floor(value) > most or math.ceil(value) < least
+    if target.is_integer and (source.is_integer or source.is_decimal):
+        return _if_fits(whole_part(Decimal(value)), target) is None
+    if target == TIMESTAMP and source.is_float:
+        return not math.isfinite(value) or abs(value * SECOND) >= 2**63
+    return False
 
 
 def canonical(value: object) -> object:

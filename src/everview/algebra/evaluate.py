@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
-from everview.algebra.convert import canonical, convert, instant
+from everview.algebra.convert import canonical, convert, instant, try_convert
 from everview.algebra.expressions import (
     And,
     Arithmetic,
@@ -27,6 +27,7 @@ from everview.algebra.expressions import (
     Negate,
     Not,
     Or,
+    TryCast,
     common_type,
 )
 from everview.algebra.functions import function
@@ -94,6 +95,11 @@ def _(e: Literal, schema: Schema, record: Record) -> Any:
 @evaluate.register
 def _(e: Cast, schema: Schema, record: Record) -> Any:
     return _as(e.to, e.operand, schema, record)
+
+
+@evaluate.register
+def _(e: TryCast, schema: Schema, record: Record) -> Any:
+    return try_convert(evaluate(e.operand, schema, record), e.operand.type, e.to)
 
 
 @evaluate.register

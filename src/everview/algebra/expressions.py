@@ -246,6 +246,19 @@ class Cast(Expression):
 
 
 @dataclass(frozen=True)
+class TryCast(Expression):
+    """TRY_CAST(x AS type): a value that does not fit becomes NULL, where CAST would cut it."""
+
+    operand: Expression
+    to: DataType
+
+    def __post_init__(self) -> None:
+        if not can_cast(self.operand.type, self.to):
+            raise AlgebraError(f"{self.operand.type.a} cannot be cast to {self.to}")
+        self._typed(self.to)
+
+
+@dataclass(frozen=True)
 class Call(Expression):
     """A scalar function by name, from the table in `functions.py`."""
 

@@ -63,6 +63,15 @@ FUNCTIONS = _by_name((*TEXT_FUNCTIONS, *MATH_FUNCTIONS, *TIME_FUNCTIONS, *CONDIT
 _ALIASES = {alias: f.name for f in FUNCTIONS.values() for s in f.signatures for alias in s.aliases}
 
 
+LIKE_A_SLIP = 0.75
+"""How like a name must be to be proposed: there are so many functions that some name is like any other."""
+
+
+def function_names() -> list[str]:
+    """Every name of a function, other names for the same one among them."""
+    return [*FUNCTIONS, *_ALIASES]
+
+
 def function(name: str) -> Function:
     """The function of this name or alias, whatever its case; refused if there is none.
 
@@ -83,4 +92,4 @@ def function(name: str) -> Function:
             f"{folded} is not a function of its arguments, so no continuous query can keep it up to date",
             next_step=NONDETERMINISTIC[folded],
         )
-    raise AlgebraError(f"there is no function '{name}'", meant=nearest(name, [*FUNCTIONS, *_ALIASES]))
+    raise AlgebraError(f"there is no function '{name}'", meant=nearest(name, function_names(), LIKE_A_SLIP))

@@ -27,6 +27,7 @@ from everview.algebra.expressions import (
     Negate,
     Not,
     Or,
+    TryCast,
 )  # fmt: skip
 from everview.algebra.time import interval_sql
 
@@ -223,6 +224,11 @@ def _(e: Cast) -> str:
     return f"CAST({expression_sql(e.operand)} AS {type_sql(e.to)})"
 
 
+@expression_sql.register
+def _(e: TryCast) -> str:
+    return f"TRY_CAST({expression_sql(e.operand)} AS {type_sql(e.to)})"
+
+
 def type_sql(type_: T.DataType) -> str:
     """A type as Spark reads it too."""
     return "INTERVAL DAY TO SECOND" if type_ == T.INTERVAL else str(type_)
@@ -240,7 +246,7 @@ def aggregate_sql(call: AggregateCall) -> str:
     return text if call.where is None else f"{text} FILTER (WHERE {expression_sql(call.where)})"
 
 
-_ATOMS = (Column, Call, Cast, Case)
+_ATOMS = (Column, Call, Cast, TryCast, Case)
 
 
 def _tight(e: Expression) -> str:

@@ -91,7 +91,7 @@ class View:
         frame = self.db.changes(self.name)
         fields = frame.schema.fields[2:-1]
         names = [f"c{i}" for i in range(len(fields))]
-        texts = ", ".join(f"CAST({n} AS STRING)" for n in names)
+        texts = ", ".join(f"CAST({n} AS STRING) AS {n}" for n in names)
         old = f"CAST(old AS STRUCT<{', '.join(f'{n}: STRING' for n in names)}>) AS old"
         shown = frame.toDF("tag", "at", *names, "old").selectExpr(
             "tag", "unix_micros(at) AS at", f"struct({texts}) AS record", old

@@ -18,7 +18,7 @@ from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 
 from everview.algebra.time import MILLISECOND, format_timestamp
 from everview.runtime.files import FileMissing, Files
-from everview.runtime.sources import Fed, reads_files, source_name
+from everview.runtime.reading import Fed, reads_files, source_name
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a file system, and what pyarrow does
 

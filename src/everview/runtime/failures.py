@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 
 from everview.errors import EverviewError, Fault, StoreError
-from everview.runtime.sources import Fed, first_line, path_of
+from everview.runtime.reading import Fed, cause, path_of
 
 # What Spark raises: itself, on the way to its Java process, and when that process is gone.
 SPARK_FAILURES = (PySparkException, Py4JError, ConnectionError)
@@ -30,26 +30,10 @@ _JAVA_IS_GONE = re.compile(
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
-        re.compile(r"CSV header does not conform.*?Expected: (.*?) but found: (.*?)\nCSV file: (\S+)", re.S),
-        lambda m: StoreError(
-            f"the header of {_path(m[3])} is not that of the files before: "
-            f"'{m[2]}' stands where '{m[1]}' was",
-            next_step="give the file the same columns in the same order, or make another stream for it; "
-            + _AS_IT_WAS,
-        ),
-    ),
-    (
         re.compile(r"(?:FILE_NOT_EXIST|FileNotFoundException)[^\n]*?(file:\S+|/\S+)"),
         lambda m: StoreError(
             f"{_path(m[1])} was there and is gone, before it was read",
             next_step=f"put it back and run again; {_AS_IT_WAS}",
-        ),
-    ),
-    (
-        re.compile(r"PARQUET_COLUMN_DATA_TYPE_MISMATCH.*?file (\S+)\. Data type.*?column \[([^\]]+)\]", re.S),
-        lambda m: StoreError(
-            f"the column '{m[2]}' of {_path(m[1])} has another type than declared",
-            next_step=f"declare its type, or write the file again; {_AS_IT_WAS}",
         ),
     ),
     (
@@ -103,22 +87,6 @@ def failure(error: BaseException, fed: Sequence[Fed] = (), doing: str = "a step 
     if "Traceback (most recent call last)" in text:  # of Python, in a task: that is code of ours
         return Fault(f"{doing}{where}: {_python_error(text)}", next_step=_AS_IT_WAS)
     return StoreError(f"{doing}{where}: {cause(text)}", next_step=_AS_IT_WAS)
-
-
-def cause(text: str) -> str:
-    """The innermost cause that Spark tells, on one line.
-
-    >>> cause("An error occurred while calling o1.x.\\n: java.lang.RuntimeException: no [x]\\n\\tat a.b")
-    'no [x]'
-    >>> cause("[INVALID.PATTERN] The pattern is invalid: '('. SQLSTATE: 22023")
-    "The pattern is invalid: '('."
-    """
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
-    lost = re.search(r"Lost task [^\n]*?\(TID \d+\) \([^)]*\): ([^\n]+)", text)
-    called = re.search(r"An error occurred while calling [^\n]*\n: ([^\n]+)", text)
-    line = causes[-1] if causes else next((m[1] for m in (lost, called) if m is not None), text)
-    line = first_line(Exception(re.sub(r"^(?:(?:[a-z][\w$]*\.)+[A-Z][\w$]*: )+", "", line)))
-    return re.sub(r"\s*SQLSTATE: \w+$", "", line)
 
 
 def _python_error(text: str) -> str:

@@ -25,10 +25,11 @@ from everview.runtime.files import Files
 from everview.runtime.late import known_from, split_late
 from everview.runtime.manifest import Manifest, Traces
 from everview.runtime.ports import run_name, write_piece
+from everview.runtime.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, Fed, has_versions
 from everview.runtime.refused import REASON as WHY
 from everview.runtime.refused import refused_rows, row_text, split_refused
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.sources import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, Fed, Sources, has_versions
+from everview.runtime.sources import Sources
 from everview.runtime.table_keys import INDEX, settle_keys
 from everview.runtime.task import LINES, by_trace, settle_down, told_line, write_run
 from everview.spark.exchange import Layout, slot
@@ -174,7 +175,7 @@ class IntakeTask:
             return
         if FILE in good.columns:
             trace = TraceId("inbox", entry.name)
-            path = f"{trace.folder}/{run_name(self.step, ())}"
+            path, good = f"{trace.folder}/{run_name(self.step, ())}", good.drop(ORIGINAL)
             done.aside.setdefault(entry.name, []).append(
                 Run.of(path, good, self.files.write_frame(path, good))
             )
@@ -197,7 +198,7 @@ class IntakeTask:
         brought -= {*own.values(), *CHANGE}
         begin = rows.get_column(FROM) if isinstance(entry, StreamEntry) else pl.lit(self.begin, pl.Int64)
         columns = [rows.get_column(old).alias(new) for old, new in own.items()]
-        made = pl.DataFrame([*columns, *(rows.get_column(c) for c in sorted(brought))])
+        made = pl.DataFrame([*columns, *map(rows.get_column, (*sorted(brought), ORIGINAL))])
         if has_versions(entry):
             made = made.with_columns(rows.get_column(c) for c in (FILE, TIME, BLOCK)).with_columns(
                 pl.int_range(pl.len(), dtype=pl.Int64).alias(INDEX)

@@ -15,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from everview.algebra.time import duration_text, format_timestamp
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
+from everview.runtime.reading import ORIGINAL
 from everview.spark.physical import column
 
 REASON = "_reason"
@@ -91,9 +92,24 @@ def refused_rows(reason: pl.Series, text: pl.Series, step: int, begin: int) -> F
 
 
 def row_text(rows: Frame, names: Sequence[str]) -> pl.Series:
-    """Each row as a JSON object, its columns c0, c1, … under their names."""
-    shown = [_json_value(rows.get_column(column(i))).alias(name) for i, name in enumerate(names)]
-    return pl.DataFrame(shown).select(pl.struct(pl.all()).struct.json_encode().alias("_")).to_series()
+    """Each row as it came, or else as a JSON object, its columns c0, c1, … under their names."""
+    shown = [rows.get_column(column(i)).alias(name) for i, name in enumerate(names)]
+    text = row_texts(pl.DataFrame(shown))
+    if ORIGINAL not in rows.columns:
+        return text
+    return pl.select(pl.coalesce(rows.get_column(ORIGINAL), text)).to_series()
+
+
+def row_texts(rows: Frame) -> pl.Series:
+    """Each row as a JSON object.
+
+    >>> row_texts(pl.DataFrame({"k": [1, None], "b": [b"\\xff", b""]})).to_list()
+    ['{"k":1,"b":"/w=="}', '{"k":null,"b":""}']
+    """
+    if not rows.width:
+        return pl.Series(["{}"]).new_from_index(0, rows.height)
+    shown = pl.DataFrame([_json_value(values) for values in rows.get_columns()])
+    return shown.select(pl.struct(pl.all()).struct.json_encode().alias("_")).to_series()
 
 
 def shown_text(values: pl.Series) -> pl.Series:
@@ -105,6 +121,8 @@ def _json_value(values: pl.Series) -> pl.Series:
     """A column as it stands in a text; bytes as Spark writes them."""
     if values.dtype == pl.Binary:
         return values.bin.encode("base64")
+    if values.dtype == pl.Time:
+        return values.cast(pl.String)
     return time_text(values) if values.dtype in (pl.Datetime, pl.Date) else values
 
 
@@ -112,7 +130,7 @@ def time_text(values: pl.Series) -> pl.Series:
     """Timestamps or dates as ISO 8601. Polars fails on years that Spark knows, beyond 262143; numpy does not.
 
     >>> time_text(pl.Series([None, 2**62], dtype=pl.Datetime("us"))).to_list()
-    [None, '148108-07-06T17:07:07.387904']
+    [None, '148108-07-06T14:00:27.387904']
     """
     unit, counts = ("D", pl.Int32) if values.dtype == pl.Date else ("us", pl.Int64)
     instants = values.cast(counts).cast(pl.Int64).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")

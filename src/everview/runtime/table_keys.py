@@ -22,9 +22,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from everview.catalog import TableEntry
 from everview.kernels.frame import CHANGE, FROM, INFINITY, UNTIL, Frame, N, consolidate, stacked
 from everview.runtime.files import Files
+from everview.runtime.reading import BLOCK, FILE, TIME
 from everview.runtime.refused import refused_rows, row_text, shown_text
 from everview.runtime.runs import Run, TraceId
-from everview.runtime.sources import BLOCK, FILE, TIME
 from everview.runtime.task import LINES, ReadTask, by_trace, read_lines, run_line, write_run
 from everview.spark.catalyst import spark_schema
 from everview.spark.physical import column

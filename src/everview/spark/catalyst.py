@@ -9,7 +9,7 @@ from pyspark.sql import types as S
 
 from everview.algebra import types as T
 from everview.algebra.expressions import Column, Expression, Literal, substitute
-from everview.algebra.text import Written, type_sql
+from everview.algebra.text import Written, literal_sql, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.spark import physical as P
@@ -43,6 +43,15 @@ def null_sql(type_: T.DataType) -> str:
     ('CAST(NULL AS STRING)', 'CAST(NULL AS INT)')
     """
     return f"CAST(NULL AS {type_sql(T.INT if type_ == T.VOID else type_)})"
+
+
+def value_sql(value: object, type_: T.DataType) -> str:
+    """A value as a column carries it.
+
+    >>> value_sql(None, T.VOID), value_sql(5, T.BIGINT)
+    ('CAST(NULL AS INT)', '5L')
+    """
+    return null_sql(type_) if value is None else literal_sql(value, type_)
 
 
 def long_sql(t: int) -> str:

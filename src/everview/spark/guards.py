@@ -27,6 +27,7 @@ from everview.algebra.expressions import (
     Negate,
     Not,
     Or,
+    TryCast,
     common_type,
 )
 from everview.algebra.functions import function
@@ -56,6 +57,8 @@ def _guard(e: Expression) -> Expression:
             return e
         case Cast(operand, to):
             return _as(operand, to) if operand.type != T.VOID else Cast(_guard(operand), to)
+        case TryCast(operand, to):
+            return TryCast(_guard(operand), to)
         case IsNull(operand):
             return IsNull(_guard(operand))
         case Not(operand):

@@ -19,7 +19,7 @@ from everview.algebra import types as T
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
 from everview.spark import physical as P
-from everview.spark.catalyst import CHANGE, N, Row, null_sql, spark_schema, spark_type
+from everview.spark.catalyst import CHANGE, N, Row, long_sql, null_sql, spark_schema, spark_type, value_sql
 from everview.spark.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, by_number, slot
 from everview.spark.fuse import Stage
 from everview.spark.lanes import Carriage, Carried, Split, Taken, brought
@@ -230,8 +230,20 @@ def _source(
     assert isinstance(source, P.Constant)
     if not first:
         return None
-    values = [(*row, LEAST, INFINITY, 1) for row in source.rows]
-    return session.createDataFrame(values, spark_schema(source.types))
+    return constant_rows(session, source)
+
+
+def constant_rows(session: SparkSession, source: P.Constant) -> DataFrame:
+    """Constants as change rows of all time; as literals, which Catalyst knows and no Python process makes."""
+    names = [P.column(i) for i in range(len(source.types))]
+    times = [f"{long_sql(t)} AS {name}" for t, name in zip((LEAST, INFINITY, 1), CHANGE, strict=True)]
+    if not names or not source.rows:
+        values = [(*row, LEAST, INFINITY, 1) for row in source.rows]
+        return session.createDataFrame(values, spark_schema(source.types))
+    rows = (", ".join(map(value_sql, row, source.types)) for row in source.rows)
+    values_sql = ", ".join(f"({row})" for row in rows)
+    columns = ", ".join(names)
+    return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS _ ({columns})")
 
 
 def handed_on_schema(layout: Layout) -> S.StructType:

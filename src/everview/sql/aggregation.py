@@ -37,7 +37,7 @@ def output_name(expression: Expression) -> str:
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, AggregateRef):
-        return _call_name(expression.call)
+        return _written_name(expression)
     return expression_sql(_bare(expression))
 
 
@@ -48,8 +48,17 @@ def _bare(expression: Expression) -> Expression:
         if isinstance(part, Column):
             shown[part] = Column(part.name, part.type)
         elif isinstance(part, AggregateRef):
-            shown[part] = Written(_call_name(part.call), part.type)
+            shown[part] = Written(_written_name(part), part.type)
     return substitute(expression, shown)
+
+
+def _written_name(aggregate: AggregateRef) -> str:
+    """The aggregate as it stands in SQL."""
+    name = _call_name(aggregate.call)
+    if not aggregate.written or aggregate.call.argument is None:
+        return name
+    combined = expression_sql(_bare(aggregate.call.argument))
+    return name.replace(combined, ", ".join(expression_sql(_bare(e)) for e in aggregate.written), 1)
 
 
 def _call_name(call: AggregateCall) -> str:

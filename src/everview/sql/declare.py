@@ -15,6 +15,7 @@ from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
 from everview.sql.rows import constant
 from everview.sql.script import Script
+from everview.sql.source_options import is_option, known_options
 
 # Formats whose arguments have a meaning by position.
 _POSITIONAL = {"socket": ("host", "port")}
@@ -182,8 +183,7 @@ def _source(node: exp.Expr | None, script: Script) -> Source | None:
     positions = list(_POSITIONAL.get(node.name.casefold(), ()))
     for argument in node.args.get("arguments") or ():
         if isinstance(argument, ast.Option):
-            if argument.name in options:
-                raise script.error(f"the option '{argument.name}' stands twice", argument.this)
+            _require_option(argument, node.name.casefold(), options, script)
             options[argument.name] = _value(argument.args["value"], script)
         elif positions:
             options[positions.pop(0)] = _value(argument, script)
@@ -192,6 +192,20 @@ def _source(node: exp.Expr | None, script: Script) -> Source | None:
         else:
             raise script.error("options are written as name => value", argument)
     return Source(node.name.casefold(), path, tuple(options.items()))
+
+
+def _require_option(option: exp.Expr, format_: str, before: Iterable[str], script: Script) -> None:
+    """Refuse an option that the source does not have, or that stands twice."""
+    if option.name.casefold() in (name.casefold() for name in before):
+        raise script.error(f"the option '{option.name}' stands twice", option.this)
+    if not is_option(format_, option.name):
+        known = known_options(format_)
+        raise SqlError(
+            f"the source {format_} has no option '{option.name}'",
+            place=script.place(option.this),
+            meant=nearest(option.name, known),
+            choices=known,
+        )
 
 
 def _value(node: exp.Expr, script: Script) -> str:

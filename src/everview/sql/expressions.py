@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
 from everview.algebra import types as T
-from everview.algebra.aggregates import AGGREGATES, AggregateCall, aggregate_function
+from everview.algebra.aggregates import (
+    AGGREGATES,
+    AggregateCall,
+    aggregate_function,
+    is_aggregate,
+    is_other_aggregate,
+)
 from everview.algebra.convert import canonical, convert
 from everview.algebra.expressions import (
     NULL,
@@ -27,14 +33,15 @@ from everview.algebra.expressions import (
     Not,
     Or,
 )  # fmt: skip
-from everview.algebra.functions import function
+from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
 from everview.algebra.numbers import negated
 from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
-from everview.sql.literals import EXAMPLES, cast, data_type, duration, number
+from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
+from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
@@ -43,9 +50,13 @@ from everview.sql.windows import is_now
 
 @dataclass(frozen=True)
 class AggregateRef(Expression):
-    """An aggregate inside an expression; it becomes a column of the Aggregate node below."""
+    """An aggregate inside an expression; it becomes a column of the Aggregate node below.
+
+    `written` has its arguments as they stand in SQL, where the call has another one.
+    """
 
     call: AggregateCall
+    written: tuple[Expression, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         self._typed(self.call.type)
@@ -124,14 +135,14 @@ class ExpressionBinder:
     def negation(self, node: exp.Neg) -> Expression:
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return number("-" + node.this.this)
-        operand = self.bind(node.this)
+        operand = self.beside(self.bind(node.this), T.DOUBLE, node.this)
         if isinstance(operand, Literal) and operand.value is not None and _changes_sign(operand.type):
             return Literal(canonical(negated(operand.value, operand.type)), operand.type)
         return Negate(operand)
 
     def arithmetic(self, node: exp.Binary) -> Expression:
         operator = _ARITHMETIC[type(node)]
-        left, right = self.pair(node.this, node.expression)
+        left, right = self._operands(node, operator)
         both = {left.type, right.type}
         if operator in "+-" and both == {T.DATE, T.INTERVAL}:
             left, right = _as_days(left, node.this), _as_days(right, node.expression)
@@ -140,6 +151,13 @@ class ExpressionBinder:
                 f"{left.type} {operator} {right.type} has no meaning", next_step="add an INTERVAL '5' SECOND"
             )
         return Arithmetic(operator, left, right)
+
+    def _operands(self, node: exp.Binary, operator: str) -> tuple[Expression, Expression]:
+        """Two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
+        left, right = self.bind(node.this), self.bind(node.expression)
+        if operator in "+-*/%" and all(is_text(e) or e.type.is_numeric for e in (left, right)):
+            return self.beside(left, T.DOUBLE, node.this), self.beside(right, T.DOUBLE, node.expression)
+        return self.beside(left, right.type, node.this), self.beside(right, left.type, node.expression)
 
     def comparison(self, node: exp.Binary) -> Expression:
         left, right = self.pair(node.this, node.expression)
@@ -152,7 +170,7 @@ class ExpressionBinder:
 
     def beside(self, operand: Expression, type_: T.DataType, node: exp.Expr) -> Expression:
         """An operand beside a value of a type: a string constant is read as that type."""
-        if not _is_text(operand) or type_ in (T.STRING, T.VOID):
+        if not is_text(operand) or type_ in (T.STRING, T.VOID):
             return operand
         with self.script.blame(node):
             return _read_as(operand, type_)
@@ -197,16 +215,13 @@ class ExpressionBinder:
                 condition = Comparison("=", left, right)
             branches.append((condition, self.bind(branch.args["true"])))
         default = node.args.get("default")
-        return Case(tuple(branches), NULL if default is None else self.bind(default))
+        otherwise = NULL if default is None else self.bind(default)
+        *results, otherwise = as_text_if_mixed([*(result for _, result in branches), otherwise])
+        return Case(tuple(zip((c for c, _ in branches), results, strict=True)), otherwise)
 
     def cast(self, node: exp.Cast) -> Expression:
-        if node.args.get("safe"):
-            raise self.script.error(
-                "TRY_CAST is not available",
-                node,
-                next_step="use CAST: what is no value of the type becomes NULL",
-            )
-        return cast(self.bind(node.this), data_type(node.to, self.script))
+        operand, target = self.bind(node.this), data_type(node.to, self.script)
+        return try_cast(operand, target) if node.args.get("safe") else cast(operand, target)
 
     def binary(self, node: exp.HexString) -> Expression:
         digits = str(node.this)
@@ -272,13 +287,22 @@ class ExpressionBinder:
     def shift(self, node: exp.Binary) -> Expression:
         return Call(_SHIFTS[type(node)], (self.bind(node.this), self.bind(node.expression)))
 
-    def nondeterministic(self, node: exp.Expr) -> Expression:
-        function(node.sql().rstrip("()"))  # raises, and says why
-        raise AssertionError
+    def clock(self, node: exp.Expr) -> Expression:
+        """CURRENT_TIMESTAMP, CURRENT_DATE, now() …: one instant for a whole ad hoc query."""
+        name = node.name if isinstance(node, exp.Anonymous) else node.sql().rstrip("()")
+        if self.now is None:
+            function(name)  # raises, and says why
+            raise AssertionError
+        if node.expressions:
+            raise self.script.error(f"{name} takes no arguments", node)
+        days = CLOCKS[name.casefold()] == T.DATE
+        return Literal(self.now // DAY if days else self.now, CLOCKS[name.casefold()])
 
     def call(self, node: exp.Anonymous) -> Expression:
         name = node.name.casefold()
-        if name in AGGREGATES or _is_aggregate(name):
+        if name in CLOCKS:
+            return self.clock(node)
+        if is_aggregate(name):
             return self._aggregate(node, None)
         if name.upper() in STREAM_FUNCTIONS:
             raise self.script.error(
@@ -286,23 +310,42 @@ class ExpressionBinder:
                 node,
                 next_step=f"write {name.upper()}(SELECT … FROM …)",
             )
-        if any(isinstance(a, (exp.Star, exp.Distinct)) for a in node.expressions):
+        aggregates = any(isinstance(a, (exp.Star, exp.Distinct)) for a in node.expressions)
+        if aggregates and name in FUNCTIONS:
             raise self.script.error(f"{node.name} is no aggregate and takes neither * nor DISTINCT", node)
+        if aggregates or is_other_aggregate(name):
+            aggregate_function(name)  # raises, and says which there are
         if any(isinstance(a, (exp.Query, ast.StreamFunction)) for a in node.expressions):
             raise self._refusal(
                 next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunction)))
             )
+        self._require_function(node)
         arguments = tuple(self.bind(a) for a in node.expressions)
         if len(arguments) > 1 and name in _COMPARING:
-            kinds = [a.type for a in arguments if not _is_text(a) and a.type != T.VOID]
+            kinds = [a.type for a in arguments if not is_text(a) and a.type != T.VOID]
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
+        if name in _CHOOSING:  # what they choose from comes behind the condition
+            arguments = (arguments[0], *as_text_if_mixed(arguments[1:]))
+        wanted = text_targets(node.name, arguments)
+        read = zip(arguments, wanted, node.expressions, strict=True)
+        arguments = tuple(self.beside(a, t or T.STRING, syntax) for a, t, syntax in read)
         return self._called(node.name, node.expressions, arguments)
 
+    def _require_function(self, node: exp.Anonymous) -> None:
+        """Refuses a name that no function has; an aggregate may have been meant as well."""
+        try:
+            function(node.name)
+        except AlgebraError as error:
+            if error.next_step is None:  # it is unknown, not refused for a reason
+                error.meant = nearest(node.name, [*function_names(), *AGGREGATES], LIKE_A_SLIP)
+            raise
+
     def filtered(self, node: exp.Filter) -> Expression:
-        if not (isinstance(node.this, exp.Anonymous) and _is_aggregate(node.this.name)):
+        if not isinstance(node.this, exp.Anonymous) or node.this.name.casefold() in FUNCTIONS:
             raise self.script.error("FILTER follows an aggregate", node)
+        aggregate_function(node.this.name)
         return self._aggregate(node.this, node.expression.this)
 
     def _aggregate(self, node: exp.Anonymous, where: exp.Expr | None) -> Expression:
@@ -317,6 +360,8 @@ class ExpressionBinder:
         distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:
             arguments = arguments[0].expressions
+        if distinct and len(arguments) > 1 and node.name.casefold() == "count":
+            return self._count_distinct(arguments, inner, where)
         if len(arguments) != 1:
             raise self.script.error(f"{node.name.upper()} takes one argument", node)
         star = isinstance(arguments[0], exp.Star)
@@ -328,13 +373,13 @@ class ExpressionBinder:
         condition = None if where is None else inner.condition(where, "FILTER")
         return AggregateRef(AggregateCall(node.name, argument, distinct, condition))
 
-
-def _is_aggregate(name: str) -> bool:
-    try:
-        aggregate_function(name)
-    except AlgebraError:
-        return False
-    return True
+    def _count_distinct(
+        self, arguments: list[exp.Expr], inner: ExpressionBinder, where: exp.Expr | None
+    ) -> Expression:
+        """COUNT(DISTINCT a, b): of one text for all of them, which is NULL where one of them is."""
+        values = [inner.bind(a) for a in arguments]
+        condition = None if where is None else inner.condition(where, "FILTER")
+        return AggregateRef(AggregateCall("count", one_key(values), True, condition), tuple(values))
 
 
 def _changes_sign(type_: T.DataType) -> bool:
@@ -357,10 +402,6 @@ def _seconds(instant: Expression) -> Expression:
         instant = Cast(instant, T.TIMESTAMP)
     micros = Call("pmod", (Call("unix_micros", (instant,)), Literal(MINUTE, T.INT)))
     return Cast(Arithmetic("/", Cast(micros, T.decimal(8, 0)), Literal(SECOND, T.INT)), T.decimal(8, 6))
-
-
-def _is_text(e: Expression) -> bool:
-    return isinstance(e, Literal) and e.type == T.STRING
 
 
 def _read_as(e: Expression, type_: T.DataType) -> Expression:
@@ -397,6 +438,12 @@ _COMPARISONS = {
 }  # fmt: skip
 _PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
+CLOCKS = {
+    "current_timestamp": T.TIMESTAMP, "now": T.TIMESTAMP, "localtimestamp": T.TIMESTAMP,
+    "current_date": T.DATE, "curdate": T.DATE,
+}  # fmt: skip
+"""The functions that tell the time of an ad hoc query, each with its type."""
+_CHOOSING = ("if", "nvl2")
 _COMPARING = ("coalesce", "nvl", "ifnull", "nullif", "greatest", "least")
 
 Handler = Callable[[ExpressionBinder, Any], Expression]
@@ -430,8 +477,8 @@ _HANDLERS: dict[type, Handler] = {
     exp.StrPosition: B.position,
     exp.Anonymous: B.call,
     exp.Filter: B.filtered,
-    exp.CurrentTimestamp: B.nondeterministic,
-    exp.CurrentDate: B.nondeterministic,
+    exp.CurrentTimestamp: B.clock,
+    exp.CurrentDate: B.clock,
     **dict.fromkeys(_ARITHMETIC, B.arithmetic),
     **dict.fromkeys(_COMPARISONS, B.comparison),
     **dict.fromkeys(_PATTERNS, B.pattern),

@@ -172,8 +172,9 @@ def _refuse(node: exp.Expr, name: str, value: object, script: Script) -> Excepti
     first = value[0] if isinstance(value, list) else value
     if name == "kind" and isinstance(value, str):
         words = f"{words} {value}"
-    placed = isinstance(first, exp.Expr) and not isinstance(first, exp.Hint) and script.place(first)
-    place = first if isinstance(first, exp.Expr) and placed else node
+    own = [first] if isinstance(first, exp.Expr) and not isinstance(first, exp.Hint) else []
+    around = [*own, node, *_ancestors(node)]
+    place = next((n for n in around if script.place(n) is not None), node)
     if isinstance(node, exp.Subquery):
         return script.error(
             f"{words} cannot stand behind brackets",
@@ -181,3 +182,9 @@ def _refuse(node: exp.Expr, name: str, value: object, script: Script) -> Excepti
             next_step="write SELECT * FROM before the brackets",
         )
     return script.error(f"{words} is not available", place, next_step=_INSTEAD.get(name))
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    while node.parent is not None:
+        node = node.parent
+        yield node

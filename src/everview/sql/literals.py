@@ -9,8 +9,8 @@ from decimal import Decimal
 from sqlglot import exp
 
 from everview.algebra import types as T
-from everview.algebra.evaluate import convert
-from everview.algebra.expressions import Cast, Expression, Literal
+from everview.algebra.convert import convert, try_convert
+from everview.algebra.expressions import Cast, Expression, Literal, TryCast
 from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, HOUR, MINUTE, SECOND, UNITS, Chronon, parse_timestamp
 from everview.errors import AlgebraError, SqlError, nearest
@@ -93,6 +93,14 @@ def cast(operand: Expression, target: T.DataType) -> Expression:
             f"{string_sql(str(operand.value))} is no {target}", next_step=f"write it as {EXAMPLES[target]}"
         )
     return Literal(value, target)
+
+
+def try_cast(operand: Expression, target: T.DataType) -> Expression:
+    """TRY_CAST; of a constant it is done at once."""
+    made = TryCast(operand, target)
+    if not isinstance(operand, Literal):
+        return made
+    return Literal(try_convert(operand.value, operand.type, target), target)
 
 
 def duration(node: exp.Expr, script: Script) -> int:

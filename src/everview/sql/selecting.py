@@ -7,6 +7,7 @@ from sqlglot import exp
 from everview.algebra.expressions import Column, Expression
 from everview.sql.aggregation import Item
 from everview.sql.context import Context
+from everview.sql.expressions import CLOCKS
 from everview.sql.scope import Named, Scope
 
 
@@ -22,6 +23,8 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
         alias = syntax.alias or None if isinstance(syntax, exp.Alias) else None
         if isinstance(syntax, exp.Column):
             alias = _written(syntax, expression, scope)
+        if isinstance(syntax, (exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate)):
+            alias = _clock_name(syntax)
         items.append(Item(alias, expression, syntax))
     if not items:
         raise context.script.error("SELECT needs at least one column", node)
@@ -35,6 +38,12 @@ def _written(syntax: exp.Column, expression: Expression, scope: Scope) -> str | 
         return None
     found = scope.named(syntax.name, syntax.table or None)
     return syntax.name if found is None else found.name
+
+
+def _clock_name(call: exp.Expr) -> str | None:
+    """The name of what tells the time: that of its function, since its value is another one each time."""
+    name = (call.name if isinstance(call, exp.Anonymous) else call.sql().rstrip("()")).casefold()
+    return f"{name}()" if name in CLOCKS else None
 
 
 def _star(star: exp.Star, syntax: exp.Expr, scope: Scope, context: Context) -> list[Named]:

@@ -1,0 +1,118 @@
+"""Nothing that was written is dropped: every argument that sqlglot knows, on every node that is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlglot import exp
+
+from everview.errors import EverviewError
+from everview.sql import Script, bind_statement, parse_script
+from everview.sql.expressions import _HANDLERS
+from everview.sql.guard import USED
+from tests.sql.golden_cases import shown
+from tests.sql.oracle import known
+
+# Queries that together hold every kind of node that is bound.
+SAMPLES = [
+    "WITH c (x) AS (SELECT k FROM s [RANGE 5 SECONDS]) SELECT DISTINCT c.x AS y FROM c WHERE x > 0"
+    " ORDER BY y",
+    "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > 0) FROM s GROUP BY k HAVING COUNT(*) > 1 LIMIT 3 OFFSET 1",
+    "SELECT x.k FROM (SELECT * FROM s) AS x (k, w, at) JOIN r USING (k) LEFT JOIN t ON t.id = x.w",
+    "SELECT s.k FROM s JOIN t FOR SYSTEM_TIME AS OF s.ts ON t.id = s.k",
+    "SELECT k FROM s UNION SELECT k FROM r EXCEPT SELECT k FROM r INTERSECT SELECT v FROM r",
+    "SELECT * EXCEPT (k) FROM (VALUES (1, 'a')) AS w (k, name)",
+    "SELECT -k, NOT k > 1, ~k, k & v, k | v, k ^ v, k << 1, k >> 1, k + v, k - v, k * v, k / v, k % v FROM s",
+    "SELECT k DIV v, k = v, k <> v, k < v, k <= v, k >= v, k <=> v, k IS DISTINCT FROM v, k IS NULL FROM s",
+    "SELECT k BETWEEN 1 AND 2, k IN (1, 2), (k > 0) AND (v > 0) OR TRUE FROM s",
+    "SELECT CASE k WHEN 1 THEN 2 ELSE 3 END FROM s",
+    "SELECT name LIKE 'a', name ILIKE 'a', name RLIKE 'a', name LIKE 'a' ESCAPE '!', name || 'x' FROM t",
+    "SELECT TRIM(BOTH 'x' FROM name), SUBSTRING(name FROM 1 FOR 2), upper(name) FROM t",
+    "SELECT POSITION('a', name, 2) FROM t",
+    "SELECT CAST(k AS DECIMAL(5, 2)), TRY_CAST(k AS INT), k::BIGINT FROM s",
+    "SELECT EXTRACT(HOUR FROM ts), X'1F', r'a' FROM s",
+    "SELECT ts + INTERVAL '5' SECOND, ts - INTERVAL '1 02:03:04' DAY TO SECOND, NULL FROM s",
+    "SELECT k FROM s WHERE EXISTS (SELECT 1 FROM r) AND (k, v) IN (SELECT k, v FROM r)",
+    "SELECT k FROM s WHERE k IN (SELECT k FROM r)",
+    "SELECT current_timestamp, current_date",
+]  # fmt: skip
+GARBAGE = (exp.Literal.string("garbage"), [exp.Literal.string("garbage")], "GARBAGE", True)
+
+
+def statements() -> Iterator[tuple[exp.Expr, Script]]:
+    for sql in SAMPLES:
+        yield from ((node, Script(sql)) for node in parse_script(sql))
+
+
+def nodes_of(kind: type[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr, Script]]:
+    """Statements, each with a node of a kind in it."""
+    for statement, script in statements():
+        for node in statement.walk():
+            if type(node) is kind:
+                yield statement, node, script
+                break
+
+
+def test_the_samples_bind() -> None:
+    for statement, script in statements():
+        bind_statement(statement, script, known())
+
+
+def test_every_kind_that_is_bound_is_guarded() -> None:
+    assert set(_HANDLERS) <= set(USED)
+
+
+def test_every_kind_that_is_guarded_stands_in_a_sample() -> None:
+    found = {type(node) for statement, _ in statements() for node in statement.walk()}
+    aside = {exp.Paren, exp.Cast} if exp.Cast not in found else {exp.Paren}
+    assert set(USED) - aside <= found
+
+
+ARGUMENTS = [
+    pytest.param(kind, name, id=f"{kind.__name__}.{name}")
+    for kind, used in USED.items()
+    for name in kind.arg_types
+    if name not in used
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), ARGUMENTS)
+def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.Expr], name: str) -> None:
+    for garbage in GARBAGE:
+        for statement, node, script in nodes_of(kind):
+            node.set(name, garbage)
+            with pytest.raises(EverviewError) as refused:
+                bind_statement(statement, script, known())
+            assert refused.value.place is not None
+
+
+# What changes nothing here: the dialect's own notes, words that are the default, names that need no relation.
+IDLE = {
+    (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),
+    (exp.Div, "safe"), (exp.DPipe, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
+    (exp.Version, "this"), (exp.Join, "kind"), (exp.Trim, "position"), (exp.Union, "distinct"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", SAMPLES)
+def test_an_argument_that_is_used_matters(sql: str) -> None:
+    """Without it the statement is bound to something else, or not at all."""
+    whole = bound(parse_script(sql)[0], sql)
+    count = len(list(parse_script(sql)[0].walk()))
+    for place in range(count):
+        for name in USED.get(type(list(parse_script(sql)[0].walk())[place]), ()):
+            statement = parse_script(sql)[0]
+            node = list(statement.walk())[place]
+            if not node.args.get(name) or (type(node), name) in IDLE:
+                continue
+            node.args.pop(name)
+            assert bound(statement, sql) != whole, f"{type(node).__name__}.{name} of {sql}"
+
+
+def bound(statement: exp.Expr, sql: str) -> str | None:
+    """What a statement is bound to, as text; None if it is refused, or is no tree any more."""
+    try:
+        return shown(bind_statement(statement, Script(sql), known()), known())
+    except (EverviewError, AttributeError, KeyError, TypeError, ValueError, IndexError):
+        return None
