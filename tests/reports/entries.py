@@ -45,14 +45,23 @@ DURATIONS = st.one_of(st.integers(1, 5).map(lambda n: n * MINUTE), st.integers(1
 _TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(["it's", "a\\b", "*.csv", "true", "-1", "\n"]))
 
 
+# Options by format; of a format that Everview does not know, any name may be one.
+_OPTIONS = {
+    "csv": ["header", "sep", "nullValue"],
+    "json": ["multiLine", "timestampFormat"],
+    "parquet": ["mergeSchema", "maxFilesPerTrigger"],
+    "kafka": ["kafka.bootstrap.servers", "kafka.group.id", "subscribe"],
+    "delta-sharing": ["header", "a b", "x.from"],
+}
+
+
 @st.composite
 def sources(draw: st.DrawFn) -> Source | None:
     """A source, or none."""
     if draw(st.booleans()):
         return None
-    names = st.sampled_from(["header", "kafka.bootstrap.servers", "group.id", "a b", "sep", "x.from"])
-    options = draw(st.dictionaries(names, _TEXTS, max_size=3))
-    format_ = draw(st.sampled_from(["csv", "json", "parquet", "kafka", "rate-micro-batch"]))
+    format_, names = draw(st.sampled_from(list(_OPTIONS.items())))
+    options = draw(st.dictionaries(st.sampled_from(names), _TEXTS, max_size=3))
     return Source(format_, draw(st.none() | _TEXTS), tuple(options.items()))
 
 

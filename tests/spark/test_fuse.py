@@ -122,7 +122,7 @@ def test_no_kernel_runs_twice() -> None:
     wanted = kernels_of(plan(sql) for sql in sqls)
     assert len(kernels) == len(wanted)
     assert set(kernels) == set(wanted)
-    assert exchanges(found) <= 4, "however many views there are"
+    assert exchanges(found) <= 5, "however many views there are; the deepest of them alone needs 3"
 
 
 def test_columns_that_nobody_reads_do_not_cross_the_exchange() -> None:

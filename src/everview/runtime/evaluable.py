@@ -6,13 +6,13 @@ that only Java can judge, and whatever Spark finds that we do not know of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from everview.algebra.expressions import Call, Expression, Literal
+from everview.algebra.expressions import Call, Column, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
 from everview.errors import PlanError
@@ -23,21 +23,36 @@ from everview.spark.catalyst import Row, spark_schema
 _REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
 
 
-def require_evaluable(session: SparkSession, view: str, plan: P.Physical) -> None:
+def require_evaluable(session: SparkSession, view: str, plans: Mapping[str, P.Physical]) -> None:
     """Refuses a view with an expression that Spark does not accept. No job is run."""
-    for node, expressions in _expressions(plan, set()):
-        types = node.inputs[0].types
-        row = Row.of([P.column(i) for i in range(len(types))], types)
-        frame = session.createDataFrame([], spark_schema(types))
+    seen: set[P.Physical] = set()
+    for other, plan in plans.items():
+        if other != view:
+            list(_expressions(plan, seen))  # what other views have was asked when they were made
+    for node, expressions in _expressions(plans[view], seen):
         for expression in expressions:
             _require_patterns(session, view, expression)
-            try:
-                frame.selectExpr(row.text(expression))._jdf.queryExecution().optimizedPlan()
-            except (PySparkException, Py4JError) as error:
+        if _refusal(session, node, expressions) is None:
+            continue
+        for expression in expressions:
+            error = _refusal(session, node, [expression])
+            if error is not None:
                 shown = f"{expression_sql(expression)} in the view '{view}'"
                 raise PlanError(
                     f"Spark cannot evaluate {shown}: {first_line(error)}", next_step="write it in another way"
                 ) from error
+
+
+def _refusal(session: SparkSession, node: P.Physical, expressions: Sequence[Expression]) -> Exception | None:
+    """What Spark says against expressions over the input of a node, if anything."""
+    types = node.inputs[0].types
+    row = Row.of([P.column(i) for i in range(len(types))], types)
+    try:
+        frame = session.createDataFrame([], spark_schema(types)).selectExpr(*map(row.text, expressions))
+        frame._jdf.queryExecution().optimizedPlan()
+    except (PySparkException, Py4JError) as error:
+        return error
+    return None
 
 
 def _expressions(
@@ -48,8 +63,8 @@ def _expressions(
         return
     seen.add(plan)
     match plan:
-        case P.Compute(outputs=outputs):
-            yield plan, outputs
+        case P.Compute(outputs=outputs) if any(not isinstance(e, Column) for e in outputs):
+            yield plan, tuple(e for e in outputs if not isinstance(e, Column))
         case P.Select(condition=condition):
             yield plan, (condition,)
     for below in plan.inputs:
