@@ -220,7 +220,7 @@ def test_a_corrected_row_of_a_table_holds_from_then_on(spark: SparkSession, tmp_
                 5,
                 f"k: 2 is the key of an earlier row of the file {path}; give a key once in a file, and in a "
                 "later file to replace its row",
-                '{"k":2,"name":"b"}',
+                "2,b",
             ): 1
         }
         db.run(finish=True)

@@ -116,7 +116,7 @@ def test_reasons_are_true_and_texts_are_whole(spark: SparkSession, tmp_path: Pat
         f"a,1,true,{at(1)},": "it has 5 columns, not 4",
         f'"a,1",true,{at(1)}': "it has 3 columns, not 4",
         f"{','.join('a' * 12)}": "it has 12 columns, not 4",
-        "bad\udcff,1,true,": "it holds bytes that are no UTF-8",
+        "bad\udcff,1,true,": "it holds U+FFFD, which stands for bytes that are no UTF-8",
     }
     lines = "".join(f"{line}\n" for line in bad).encode(errors="surrogateescape")
     put(tmp_path / "in", "1.csv", lines + f"b,2,true,{at(30)}\n".encode())

@@ -51,7 +51,7 @@ def test_every_line_has_an_outcome(spark: SparkSession, tmp_path: Path) -> None:
         '{"k": 1}': "ts: there is no timestamp",
         "{}": "ts: there is no timestamp",
         '{"k": 1, "TS": "2026-01-01", "Ts": "2026-01-01"}': "ts: TS and Ts are both there",
-        '{"k": 1, "s": "bad \ufffd"}': "it holds bytes that are no UTF-8",
+        '{"k": 1, "s": "bad \ufffd"}': "it holds U+FFFD, which stands for bytes that are no UTF-8",
     }
     lines = [*good, "", "   ", *bad]
     put(

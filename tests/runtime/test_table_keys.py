@@ -57,7 +57,7 @@ def loaded(history: list[list[File]]) -> tuple[list[dict[int, Row]], Counter[tup
 def placed(batch: list[File], block: int) -> pl.DataFrame:
     """The rows of a batch as tasks set them aside, each file in blocks of so many rows."""
     made = [
-        (*row, file.name, file.time, i - i % block, i % block, 0, INFINITY, 1)
+        (*row, file.name, file.time, i - i % block, i % block, ",".join(map(str, row)), 0, INFINITY, 1)
         for file in batch
         for i, row in enumerate(file.rows)
     ]

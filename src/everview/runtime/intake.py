@@ -175,7 +175,7 @@ class IntakeTask:
             return
         if FILE in good.columns:
             trace = TraceId("inbox", entry.name)
-            path, good = f"{trace.folder}/{run_name(self.step, ())}", good.drop(ORIGINAL)
+            path = f"{trace.folder}/{run_name(self.step, ())}"
             done.aside.setdefault(entry.name, []).append(
                 Run.of(path, good, self.files.write_frame(path, good))
             )

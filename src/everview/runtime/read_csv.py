@@ -181,7 +181,7 @@ class _Csv:
 
     def _bytes_case(self) -> list[str]:
         """Bytes that are no text: Java puts U+FFFD in their place."""
-        why = string_sql(f"it holds bytes that are no {encoding_of(self.options)}")
+        why = string_sql(f"it holds U+FFFD, which stands for bytes that are no {encoding_of(self.options)}")
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
 
     def _count_case(self) -> str:

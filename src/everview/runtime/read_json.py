@@ -130,6 +130,7 @@ class _Json:
     def _reason(self) -> str:
         text = f"coalesce({_MENDED}, {_LINE})"
         encoding = encoding_of(options_of(self.source))
+        bytes_ = f"it holds U+FFFD, which stands for bytes that are no {encoding}"
         array = string_sql("it is an array and no JSON object; if each file is one, say multiLine => true")
         several = string_sql("there is more in the line than one JSON object")
         wrong = [
@@ -140,7 +141,7 @@ class _Json:
         nothing = f"CASE WHEN ltrim({_LINE}) LIKE '[%' THEN {array} ELSE 'it is no JSON object' END"
         any_object = f"from_json({_LINE}, 'MAP<STRING, STRING>', {self.options})"
         cases = [
-            f"WHEN instr({_LINE}, '\ufffd') > 0 THEN {string_sql(f'it holds bytes that are no {encoding}')}",
+            f"WHEN instr({_LINE}, '\ufffd') > 0 THEN {string_sql(bytes_)}",
             f"WHEN {_PARSED}.{self.broken} IS NOT NULL OR {_PARSED} IS NULL THEN "
             f"CASE WHEN {any_object} IS NULL THEN {nothing} ELSE {first} END",
             f"WHEN {self._is_more()} THEN {several}",

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from everview.catalog import TableEntry
 from everview.kernels.frame import CHANGE, FROM, INFINITY, UNTIL, Frame, N, consolidate, stacked
 from everview.runtime.files import Files
-from everview.runtime.reading import BLOCK, FILE, TIME
+from everview.runtime.reading import BLOCK, FILE, ORIGINAL, TIME
 from everview.runtime.refused import refused_rows, row_text, shown_text
 from everview.runtime.runs import Run, TraceId
 from everview.runtime.task import LINES, ReadTask, by_trace, read_lines, run_line, write_run
@@ -32,7 +32,8 @@ from everview.spark.physical import column
 FEW = 100_000  # rows, of the table and new ones, that the driver compares sooner than Spark is told to
 INDEX = "_index"  # the place of a row in its part of a file
 _HELD = "_held"  # rows of the table, as opposed to those that came
-PLACE = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64}
+# What rows that came have beside their columns: where they stood, and how.
+PLACE = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
 
 
 def settle_keys(
@@ -50,8 +51,9 @@ def settle_keys(
         read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
         return by_trace(task.settle(*(stacked(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
-    longs = [S.StructField(c, S.LongType()) for c in (TIME, BLOCK, INDEX)]
-    places = [S.StructField(FILE, S.StringType()), *longs]
+    places = [
+        S.StructField(c, S.StringType() if type_ == pl.String else S.LongType()) for c, type_ in PLACE.items()
+    ]
     rows = [
         _read(session, files, came, S.StructType([*own, *places])).withColumn(_HELD, F.lit(False)),
         _read(session, files, held, own).select(

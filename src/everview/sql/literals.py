@@ -55,6 +55,8 @@ def data_type(node: exp.Expr, script: Script) -> T.DataType:
     if found is None:
         word = node.sql()
         raise SqlError(f"the type {word} is not available", place=script.place(node), choices=TYPE_NAMES)
+    if node.expressions:
+        raise script.error(f"the type {found} takes no size", node, next_step=f"write {found}")
     return found
 
 
