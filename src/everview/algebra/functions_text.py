@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import zlib
 
 from everview.algebra.numbers import wrap
@@ -15,6 +16,9 @@ _MOST = 2**31 - 1
 
 LONGEST_TEXT = 2**20
 """How many characters repeat, space, lpad and rpad yield at most: one odd number must not fill the memory."""
+
+LONGEST_SEARCHED = 2**16
+"""How many characters a pattern with a group may search: Java needs a stack as deep for (a|b)*."""
 
 
 def substring(text: str | bytes, position: int, length: int = _MOST) -> str | bytes:
@@ -193,13 +197,18 @@ def concat_ws(separator: str | None, *parts: str | None) -> str | None:
     return None if separator is None else separator.join(p for p in parts if p is not None)
 
 
-def rlike(text: str, pattern: str) -> bool | None:
-    """Whether some part of the text matches; NULL if the pattern is broken.
+def _regex_for(text: str, pattern: str) -> re.Pattern[str] | None:
+    """The pattern compiled; None if it is broken, or if the text is too long for it."""
+    return None if "(" in pattern and len(text) > LONGEST_SEARCHED else regex(pattern)
 
-    >>> rlike("abc", "b"), rlike("abc", "(")
-    (True, None)
+
+def rlike(text: str, pattern: str) -> bool | None:
+    """Whether some part of the text matches; NULL if the pattern is broken or the text too long for it.
+
+    >>> rlike("abc", "b"), rlike("abc", "("), rlike("a" * 70_000, "(a|b)*"), rlike("a" * 70_000, "b")
+    (True, None, None, False)
     """
-    compiled = regex(pattern)
+    compiled = _regex_for(text, pattern)
     return None if compiled is None else compiled.search(text) is not None
 
 
@@ -209,7 +218,7 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str | None:
     >>> regexp_extract("100-200", r"(\\d+)-(\\d+)", 2), regexp_extract("x", r"(\\d+)")
     ('200', '')
     """
-    compiled = regex(pattern)
+    compiled = _regex_for(text, pattern)
     if compiled is None:
         return None
     match = compiled.search(text)
@@ -224,7 +233,7 @@ def regexp_replace(text: str, pattern: str, by: str) -> str | None:
     >>> regexp_replace("ab", "(a)(b)", "$2$1"), regexp_replace("ab", "a", "$7")
     ('ba', None)
     """
-    compiled = regex(pattern)
+    compiled = _regex_for(text, pattern)
     if compiled is None:
         return None
     parts = parse_replacement(by, compiled.groups)
@@ -239,7 +248,7 @@ def regexp_count(text: str, pattern: str) -> int | None:
     >>> regexp_count("abab", "b"), regexp_count("abab", "[")
     (2, None)
     """
-    compiled = regex(pattern)
+    compiled = _regex_for(text, pattern)
     return None if compiled is None else sum(1 for _ in compiled.finditer(text))
 
 

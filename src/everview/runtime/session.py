@@ -58,7 +58,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP a small task waits 40 ms for an ACK
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+    # A regular expression such as (a|b)* needs a stack as deep as the text that it searches.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} -Xss128m",
 }
 
 

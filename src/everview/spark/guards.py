@@ -31,7 +31,7 @@ from everview.algebra.expressions import (
     common_type,
 )
 from everview.algebra.functions import function
-from everview.algebra.functions_text import LONGEST_TEXT
+from everview.algebra.functions_text import LONGEST_SEARCHED, LONGEST_TEXT
 from everview.algebra.patterns import is_surely_valid, like_problem, parse_replacement, regex, regex_problem
 from everview.algebra.text import Written, expression_sql, type_sql
 
@@ -162,6 +162,8 @@ def _guard_like(call: Call) -> Expression:
 def _guard_regex(call: Call) -> Expression:
     """A constant pattern is compiled with the plan, before anything is tried: only a valid one may be one."""
     text, pattern, *more = call.arguments
+    text = _short_enough(text, pattern)
+    call = Call(call.name, (text, pattern, *more))
     if not isinstance(pattern, Literal):
         return _tried(call)
     if pattern.value is None:
@@ -172,6 +174,16 @@ def _guard_regex(call: Call) -> Expression:
         return call if _fits_groups(call, str(pattern.value)) else _tried(call)
     varying = Written(f"nvl2({expression_sql(text)}, {expression_sql(pattern)}, NULL)", T.STRING)
     return _tried(Call(call.name, (text, varying, *more)))
+
+
+def _short_enough(text: Expression, pattern: Expression) -> Expression:
+    """The text to search, NULL where it is too long for a pattern with a group."""
+    if isinstance(pattern, Literal) and "(" not in str(pattern.value):
+        return text
+    fits = f"length({expression_sql(text)}) <= {LONGEST_SEARCHED}"
+    if not isinstance(pattern, Literal):
+        fits += f" OR instr({expression_sql(pattern)}, '(') = 0"
+    return Written(f"CASE WHEN {fits} THEN {expression_sql(text)} END", T.STRING)
 
 
 def _fits_groups(call: Call, pattern: str) -> bool:
