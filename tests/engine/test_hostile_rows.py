@@ -57,9 +57,9 @@ def test_a_pattern_that_only_java_can_judge_is_refused(spark: SparkSession, tmp_
         db.execute("INSERT INTO s VALUES ('a', TIMESTAMP '2026-01-01 00:00:01')")
         db.run()
         with pytest.raises(EverviewError) as refusal:
-            db.execute("CREATE VIEW w AS SELECT c FROM s WHERE c RLIKE '(?<=a*)b'")
+            db.execute("CREATE VIEW w AS SELECT c FROM s WHERE c RLIKE '(?<=(a|bc)*)d'")
         assert str(refusal.value) == (
-            "'(?<=a*)b' in the view 'w' is no regular expression: "
+            "'(?<=(a|bc)*)d' in the view 'w' is no regular expression: "
             "Look-behind group does not have an obvious maximum length\n"
             "  next: a backslash, written \\\\, before a character makes it stand for itself"
         )

@@ -48,6 +48,8 @@ def test_every_line_has_an_outcome(spark: SparkSession, tmp_path: Path) -> None:
         f'{{"k": true, {TS}}}': "k: true is no INT",
         f'{{"K": "one", {TS}}}': "k: one is no INT",
         '{"k": 1, "ts": "soon"}': "ts: soon is no TIMESTAMP",
+        '{"k": 1, "ts": "12:30"}': "ts: 12:30 is no TIMESTAMP",
+        '{"k": 1, "TS": " T1:30"}': "ts:  T1:30 is no TIMESTAMP",
         '{"k": 1}': "ts: there is no timestamp",
         "{}": "ts: there is no timestamp",
         '{"k": 1, "TS": "2026-01-01", "Ts": "2026-01-01"}': "ts: TS and Ts are both there",

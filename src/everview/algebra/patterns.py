@@ -78,6 +78,8 @@ def regex(pattern: str) -> re.Pattern[str] | None:
     """
     if regex_problem(pattern) is not None:
         return None
+    if "[" in pattern and "&&" in pattern:  # in Java an intersection of classes
+        raise AlgebraError(f"'{pattern}' is no regular expression that is known here: it has &&")
     try:
         return re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
     except (re.error, OverflowError) as error:
@@ -121,6 +123,11 @@ def regex_problem(pattern: str) -> str | None:
             closed = _class_end(pattern, at)
             if closed is None:
                 return "a bracket [ is not closed"
+            back = next(
+                (m[1] for m in re.finditer(r"\\(.)", pattern[at:closed], re.S) if m[1] in "123456789"), ""
+            )
+            if back:
+                return f"\\{back} means nothing in brackets"
             at, atom = closed, True
         elif character == "(":
             start = _group_start(pattern, at)

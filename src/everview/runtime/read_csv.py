@@ -46,6 +46,7 @@ from everview.runtime.reading import (
     said,
     source_name,
 )
+from everview.spark.guards import without_date_null
 from everview.spark.physical import column
 
 _MORE = 8  # columns that are read beyond those that are known
@@ -177,7 +178,8 @@ class _Csv:
             return f"from_csv({quoted}, 'v {type_sql(type_)}', map({options})).v"
         cast = f"try_cast({text} AS {type_sql(type_)})"
         # Spark takes a time without a day for one of today, so that the answer would change with the clock.
-        return f"IF(instr({text}, ':') BETWEEN 1 AND 3, NULL, {cast})" if type_ == T.TIMESTAMP else cast
+        dated = f"try_cast({without_date_null(text)} AS TIMESTAMP)"
+        return dated if type_ == T.TIMESTAMP else cast
 
     def _bytes_case(self) -> list[str]:
         """Bytes that are no text: Java puts U+FFFD in their place."""

@@ -30,11 +30,13 @@ from everview.runtime.reading import (
     said,
     source_name,
 )
+from everview.spark.guards import without_date_null
 from everview.spark.physical import column
 
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
+_TIME_OF_DAY = r'"\s*T?[0-9]{1,2}:'  # at the beginning of a value
 _OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
 
 
@@ -145,9 +147,22 @@ class _Json:
             f"WHEN {_PARSED}.{self.broken} IS NOT NULL OR {_PARSED} IS NULL THEN "
             f"CASE WHEN {any_object} IS NULL THEN {nothing} ELSE {first} END",
             f"WHEN {self._is_more()} THEN {several}",
+            *self._times_of_day(text),
             *self._ambiguous(),
         ]
         return case_sql([*cases, *required_cases(self.entry)])
+
+    def _times_of_day(self, text: str) -> list[str]:
+        """Times without a date: Spark would add the day on which it runs. Most lines hold none, by a look."""
+        if "timestampformat" in options_of(self.source):
+            return []
+        cases = []
+        for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
+            value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
+            there = f"{_LINE} RLIKE {string_sql(_TIME_OF_DAY)} AND {value} IS NOT NULL"
+            why = said(field.name, value, str(field.type))
+            cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
+        return cases
 
     def _is_more(self) -> str:
         """Whether something comes after the object: Spark would leave it out.

@@ -75,6 +75,8 @@ def local_session() -> SparkSession:
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        # When Java is gone, this server of pyspark's would print a stack trace beside our message.
+        session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     return session
 
 

@@ -58,7 +58,7 @@ def _guard(e: Expression) -> Expression:
         case Cast(operand, to):
             return _as(operand, to) if operand.type != T.VOID else Cast(_guard(operand), to)
         case TryCast(operand, to):
-            return TryCast(_guard(operand), to)
+            return TryCast(_dated(_guard(operand), to), to)
         case IsNull(operand):
             return IsNull(_guard(operand))
         case Not(operand):
@@ -92,14 +92,26 @@ def _as_operand(operand: Expression, type_: T.DataType) -> Expression:
     """An operand that Spark converts by itself, except where it raises an error or refuses a bare NULL."""
     if operand.type == T.VOID and type_ != T.VOID:
         return Literal(None, type_)
-    if (operand.type, type_) == (T.DATE, T.TIMESTAMP):
+    if type_ == T.TIMESTAMP and operand.type in (T.DATE, T.STRING):
         return _as(operand, type_)
     return _guard(operand)
 
 
 def _as(operand: Expression, type_: T.DataType) -> Expression:
-    cast = Cast(_guard(operand), type_)
+    cast = Cast(_dated(_guard(operand), type_), type_)
     return _tried(cast) if (operand.type, type_) == (T.DATE, T.TIMESTAMP) else cast
+
+
+def _dated(text: Expression, type_: T.DataType) -> Expression:
+    """A text for a timestamp, NULL where it has no date: Spark would add the day on which it runs."""
+    if text.type != T.STRING or type_ != T.TIMESTAMP:
+        return text
+    return Written(without_date_null(expression_sql(text)), T.STRING)
+
+
+def without_date_null(text: str) -> str:
+    """SQL for a text, NULL where it is a time of day. With a date, the first colon stands further behind."""
+    return f"IF(instr(btrim({text}, ' \\t\\r\\n'), ':') BETWEEN 1 AND 5, NULL, {text})"
 
 
 _TRIES = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
@@ -115,6 +127,9 @@ def _guard_arithmetic(e: Arithmetic) -> Expression:
     left, right = _as_operand(e.left, a), _as_operand(e.right, b)
     if e.type not in (T.TIMESTAMP, T.INTERVAL):
         return Arithmetic(e.operator, left, right)
+    if e.operator == "-" and (a, b) == (T.TIMESTAMP, T.INTERVAL):
+        # Spark adds what is negated, and may negate beforehand what two differences have in common.
+        return Written(f"try_add({expression_sql(left)}, {expression_sql(_tried(Negate(right)))})", e.type)
     return Written(f"{_TRIES[e.operator]}({expression_sql(left)}, {expression_sql(right)})", e.type)
 
 
@@ -227,6 +242,10 @@ def _guard_nullif(call: Call) -> Expression:
     return _guard(Case(((Comparison("=", a, b), Literal(None, a.type)),), a))
 
 
+def _guard_text_to_timestamp(call: Call) -> Expression:
+    return Call(call.name, (_dated(call.arguments[0], T.TIMESTAMP), *call.arguments[1:]))
+
+
 def _guard_repeat(call: Call) -> Expression:
     text, count = map(expression_sql, call.arguments)
     size = f"length({text}) * CAST(CAST({count} AS INT) AS BIGINT)"
@@ -241,6 +260,7 @@ _CALLS: dict[str, Callable[[Call], Expression]] = {
     **dict.fromkeys(("round", "bround"), _guard_digits),
     "nullif": _guard_nullif,
     "repeat": _guard_repeat,
+    **dict.fromkeys(("to_timestamp", "unix_timestamp"), _guard_text_to_timestamp),
     **dict.fromkeys(
         (
             "split_part", "getbit", "add_months", "months_between", "date_trunc", "make_date",
