@@ -123,11 +123,9 @@ def regex_problem(pattern: str) -> str | None:
             closed = _class_end(pattern, at)
             if closed is None:
                 return "a bracket [ is not closed"
-            back = next(
-                (m[1] for m in re.finditer(r"\\(.)", pattern[at:closed], re.S) if m[1] in "123456789"), ""
-            )
-            if back:
-                return f"\\{back} means nothing in brackets"
+            for escaped in re.finditer(r"\\(.)", pattern[at:closed], re.S):
+                if escaped[1] in "123456789":
+                    return f"{escaped[0]} means nothing in brackets"
             at, atom = closed, True
         elif character == "(":
             start = _group_start(pattern, at)
