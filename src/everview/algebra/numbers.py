@@ -169,10 +169,14 @@ def decimal_arithmetic(operator: str, a: Decimal, b: Decimal, result: DataType) 
 
 
 def _divide(a: Decimal, b: Decimal) -> Decimal:
-    """As Spark divides: HALF_UP to 39 digits after the point, before the result's own scale."""
+    """As Spark divides: cut to 39 digits after the point, so that it is rounded once, to the result's scale.
+
+    >>> fit_decimal(_divide(Decimal("0." + "9" * 38), Decimal(32766)), DataType("DECIMAL", 38, 38))
+    Decimal('0.00003051944088384300799609351156686809')
+    """
     scale = MAX_PRECISION + 1
     ratio = abs(Fraction(a) / Fraction(b)) * 10**scale
-    units = (2 * ratio.numerator + ratio.denominator) // (2 * ratio.denominator)
+    units = ratio.numerator // ratio.denominator
     return Decimal(units if (a < 0) == (b < 0) else -units).scaleb(-scale, context=_EXACT)
 
 

@@ -80,8 +80,8 @@ def _require_patterns(session: SparkSession, view: str, expression: Expression) 
             ):
                 try:
                     session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
-                except Py4JJavaError as error:
-                    problem = first_line(Exception(error.java_exception.getDescription()))
+                except (PySparkException, Py4JJavaError) as error:
+                    problem = first_line(error)
                     raise PlanError(
                         f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
                         next_step="a backslash, written \\\\, before a character makes it stand for itself",

@@ -25,6 +25,7 @@ from everview.errors import StoreError
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # What fails in a step is told once, by us; py4j would print its stack trace as well.
 logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
 
 LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's own words
 
