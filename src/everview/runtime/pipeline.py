@@ -260,7 +260,7 @@ class Pipeline:
         with self._one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL or self._given is not None or self._session is not None:
-                require_evaluable(self.session, name, work.plans(before.since))  # else the first run asks
+                require_evaluable(self.session, name, work.plans(before.since))
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{name}' cannot be computed"):
                     self._end(before, first_slice(self.session, self.store, work, before, name))
@@ -374,6 +374,10 @@ class Pipeline:
         interval: str | None = None,
     ) -> StreamingQuery:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
+        before = self.store.manifest()
+        if before.bound == BEFORE_ALL:  # its views may have been made before there was a session to ask
+            for name, plan in work.plans(before.since).items():
+                require_evaluable(self.session, name, {name: plan})
         lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping, self._look_at = None, False, 0.0
