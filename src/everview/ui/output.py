@@ -135,10 +135,10 @@ class Sheet:
         """Writes the rows of a frame, or the first so many; whether there are more."""
         with explained_failures():
             columns = [Column.of(f) for f in frame.schema.fields]
-            rows = _rows(frame if most is None else frame.limit(most + 1), columns)
-            self._write(columns, rows if most is None else islice(rows, most))
-            self._out.flush()
-            return most is not None and next(rows, None) is not None
+        rows = _rows(frame if most is None else frame.limit(most + 1), columns)
+        self._write(columns, rows if most is None else islice(rows, most))
+        self._out.flush()
+        return most is not None and next(rows, None) is not None
 
     def _write(self, columns: Sequence[Column], rows: Iterator[Sequence[Any]]) -> None:
         match self._format:
@@ -184,7 +184,8 @@ def _rows(frame: DataFrame, columns: Sequence[Column]) -> Iterator[Sequence[Any]
     """The values of a frame, row by row as they come; names may be anything, so columns go by place."""
     names = [f"c{i}" for i in range(len(columns))]
     fetched = [f"{c.fetched(n)} AS {n}" for c, n in zip(columns, names, strict=True)]
-    return iter(frame.toDF(*names).selectExpr(*fetched).toLocalIterator())
+    with explained_failures():  # around the reading alone: a reader of ours who goes is no failure of Spark
+        yield from frame.toDF(*names).selectExpr(*fetched).toLocalIterator()
 
 
 def printable(text: str) -> str:
