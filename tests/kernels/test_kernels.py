@@ -169,21 +169,36 @@ CALLS = (
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_sweep(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
     for seed in seeds:
-        chosen = tuple(random.Random(seed).sample(CALLS, 5))
-        swept = Sweep(keys, chosen, signed)
+        sweep_of(seed, tuple(random.Random(seed).sample(CALLS, 5)), signed, keys)
 
-        def step(
-            new: Sequence[Frame], state: dict[str, Frame], slice_: Slice, swept: Sweep = swept
-        ) -> Result:
-            return sweep(swept, new[0], state, slice_)
 
-        def empty(new: Sequence[Frame], swept: Sweep = swept) -> dict[str, Frame]:
-            return empty_state(swept, new[0])
+@each_seed(4)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_extremes_where_rows_end_as_others_begin(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
+    """As in a tumbling window: how many rows there are stays the same, the greatest of them does not."""
+    extremes = [call for call in CALLS if call.extreme]
+    for seed in seeds:
+        sweep_of(seed, (random.Random(seed).choice(extremes),), signed, keys, grid=4)
 
-        def compact(name: str, rows: Frame, bound: int, swept: Sweep = swept) -> Frame:
-            return compact_state(swept, name, rows, bound)
 
-        check(seed, {"w": Input(WIDE, wide, signed)}, step, empty, aggregate(keys, chosen), compact)
+def sweep_of(
+    seed: int, chosen: tuple[Aggregate, ...], signed: bool, keys: tuple[str, ...], grid: int = 1
+) -> None:
+    """One random case of an aggregation."""
+    swept = Sweep(keys, chosen, signed)
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice, swept: Sweep = swept) -> Result:
+        return sweep(swept, new[0], state, slice_)
+
+    def empty(new: Sequence[Frame], swept: Sweep = swept) -> dict[str, Frame]:
+        return empty_state(swept, new[0])
+
+    def compact(name: str, rows: Frame, bound: int, swept: Sweep = swept) -> Frame:
+        return compact_state(swept, name, rows, bound)
+
+    given = {"w": Input(WIDE, wide, signed, grid=grid)}
+    check(seed, given, step, empty, aggregate(keys, chosen), compact)
 
 
 PRECISE = {"k": pl.Int64, "d": pl.Decimal(10, 2), "w": pl.Decimal(38, 1), "l": pl.Duration("us")}

@@ -183,26 +183,31 @@ def _any_nonzero(columns: Adds, size: int) -> Bools:
     return found
 
 
-def compact_events(rows: Frame, keys: Sequence[str], by_time: bool) -> Frame:
-    """Sums, or events of one instant, added up; those that come to nothing are gone."""
+def compact_events(rows: Frame, keys: Sequence[str], by_time: bool, keeps_instants: bool = False) -> Frame:
+    """Sums, or events of one instant, added up; those that come to nothing are gone.
+
+    MIN and MAX need the instant itself: a row that ends as another begins may change them.
+    """
     numbers = numbers_of(rows, keys)
     rows = rows.with_columns(pl.Series(HASH, numbers))
     repeated = occurs_twice(combined([numbers, rows[UNTIL].to_numpy()]))
     if repeated.any():
         apart = rows.filter(~repeated)
-        rows = pl.concat([apart, _added_up(rows.filter(repeated), keys, by_time)], how="diagonal")
+        added_up = _added_up(rows.filter(repeated), keys, by_time, keeps_instants)
+        rows = pl.concat([apart, added_up], how="diagonal")
     order = rows[UNTIL if by_time else HASH].to_numpy()
     return rows if (order[1:] >= order[:-1]).all() else rows[np.argsort(order)]
 
 
-def _added_up(rows: Frame, keys: Sequence[str], by_time: bool) -> Frame:
+def _added_up(rows: Frame, keys: Sequence[str], by_time: bool, keeps_instants: bool) -> Frame:
     both = [*keys, UNTIL] if by_time else list(keys)
     groups = grouped(rows, both, hashes(rows, both) if by_time else rows[HASH].to_numpy())
     order = np.argsort(groups.ids)
     firsts = np.flatnonzero(group_starts(groups.ids[order]))
     names = [name for name in rows.columns if is_accumulator(name)]
     sums = narrowed({name: np.add.reduceat(_integers(rows[name])[order], firsts) for name in names})
-    kept = np.flatnonzero(_any_nonzero(sums, len(firsts)))
+    size = len(firsts)
+    kept = np.arange(size) if keeps_instants else np.flatnonzero(_any_nonzero(sums, size))
     places = groups.firsts[kept]
     columns = {HASH: rows[HASH].to_numpy()[places], UNTIL: rows[UNTIL].to_numpy()[places]}
     return keyed(rows, keys, places, {**columns, **{name: column[kept] for name, column in sums.items()}})

@@ -155,7 +155,8 @@ def compact_state(plan: Sweep, name: str, rows: Frame, bound: int) -> Frame:
         return prune_extremes(plan.extremes, plan.keys, plan.signed, rows, bound)
     values = {i: [*plan.keys, str(aggregate.argument)] for i, aggregate in plan.deduplicated}
     if name == "queue":
-        parts = [compact_events(_waiting(rows, None), plan.keys, by_time=True)]
+        groups = _waiting(rows, None)
+        parts = [compact_events(groups, plan.keys, by_time=True, keeps_instants=bool(plan.extremes))]
         for i, keys in values.items():
             waiting = compact_events(_waiting(rows, i), keys, by_time=True)
             parts.append(waiting.with_columns(pl.lit(i, pl.Int32).alias(_OF)))

@@ -77,10 +77,14 @@ class Dialect:
 
     @cached_property
     def field(self) -> str:
-        """A pattern for a field and the separator before it, for separators of one sign."""
-        rest = f"[^{re.escape(self.separator)}]*"
-        start = f"(?:^|{re.escape(self.separator)})"
-        return f"{start}(?:{self._body()}{rest}|{rest})" if self.quote else f"{start}{rest}"
+        """A pattern for a field with the separator before it, for separators of one sign.
+
+        It is for a record with a separator before its first field too: no match is empty, for engines of
+        regular expressions go on differently after an empty one.
+        """
+        separator = re.escape(self.separator)
+        rest = f"[^{separator}]*"
+        return f"{separator}(?:{self._body()}{rest}|{rest})" if self.quote else f"{separator}{rest}"
 
     def split(self, record: str) -> list[str]:
         """The fields of one record, as texts.
@@ -90,8 +94,8 @@ class Dialect:
         """
         if len(self.separator) > 1:
             return record.split(self.separator)
-        found = [m[0] for m in re.finditer(self.field, record)]
-        return [self._unquoted(f.removeprefix(self.separator) if i else f) for i, f in enumerate(found)]
+        found = re.findall(self.field, self.separator + record)
+        return [self._unquoted(field.removeprefix(self.separator)) for field in found]
 
     def _unquoted(self, field: str) -> str:
         text = field.strip(" \t") if self.trims else field
@@ -209,7 +213,8 @@ class HeaderTask:
 
     def _far(self, records: pa.Array, position: int) -> pa.Array:
         """The texts at a position beyond those that Spark was asked for: a file with many more columns."""
-        field = pl.col("r").str.extract_all(self.dialect.field).list.get(position, null_on_oob=True)
+        record = pl.lit(self.dialect.separator) + pl.col("r")
+        field = record.str.extract_all(self.dialect.field).list.get(position, null_on_oob=True)
         text = field.str.strip_prefix(self.dialect.separator)
         quote = self.dialect.quote
         if quote:
