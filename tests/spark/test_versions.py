@@ -174,5 +174,5 @@ def test_versions_are_kept_as_long_as_they_are_needed_and_no_longer(left: str) -
 @pytest.mark.parametrize("left", LEFT)
 def test_with_random_slices_many_times(left: str) -> None:
     for number, plan in enumerate(plans(LEFT[left])):
-        for seed in range(1000, 1020):
+        for seed in range(1000, 1003):
             check(plan, seed * 7 + number, STRATEGIES[seed % 3], in_stages=seed % 2 == 0)
