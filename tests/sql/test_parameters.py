@@ -129,6 +129,9 @@ def test_everywhere_a_constant_may_stand() -> None:
 
 def test_a_value_beside_another_type_is_read_as_that_type() -> None:
     assert bound("SELECT v FROM s WHERE v = :v", v="5") == bound("SELECT v FROM s WHERE v = '5'")
+    assert bound("SELECT v FROM s LIMIT :n OFFSET :m", n="5", m="2") == bound(
+        "SELECT v FROM s LIMIT 5 OFFSET 2"
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ from everview.spark.guards import without_date_null
 from everview.spark.physical import column
 
 _MORE = 8  # columns that are read beyond those that are known
+_COUNT = "_everview_count"  # how many columns a record has
+_COUNT_CASE = (
+    f"WHEN {_COUNT} <> {WIDTH} THEN"
+    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {WIDTH})"
+)
 _OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
 _FORMATS = {
     T.DATE: ("dateformat", "locale"),
@@ -146,7 +151,7 @@ class _Csv:
             f"{self._value(text, f.type)} AS {column(i)}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
         ]
-        cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), self._count_case()]
+        cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
         cases += [
             f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
@@ -154,7 +159,8 @@ class _Csv:
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
         beside = [RECORD, WIDTH, REFUSED, *place]
-        frame = frame.selectExpr(*shown, *beside).selectExpr(*texts, *own, *beside)
+        frame = frame.selectExpr(*shown, f"{self._count()} AS {_COUNT}", *beside)
+        frame = frame.selectExpr(*texts, *own, _COUNT, *beside)
         names = [column(i) for i in range(len(columns))]
         return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}", *place)
 
@@ -186,13 +192,12 @@ class _Csv:
         why = string_sql(f"it holds U+FFFD, which stands for bytes that are no {encoding_of(self.options)}")
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
 
-    def _count_case(self) -> str:
+    def _count(self) -> str:
+        """How many columns a record has: separators are counted, where quoted fields are taken out."""
         separator, quote = self.dialect.separator, self.dialect.quote
         bare = RECORD
         if quote:
             pattern, whole = string_sql(self.dialect.quoted), string_sql(quote)
             bare = f"IF(instr({RECORD}, {whole}) = 0, {RECORD}, regexp_replace({RECORD}, {pattern}, '$1'))"
         gone = f"octet_length({bare}) - octet_length(replace({bare}, {string_sql(separator)}, ''))"
-        found = f"(1 + ({gone}) div {len(separator.encode())})"
-        there = f"concat({found}, IF({found} = 1, ' column', ' columns'), ', not ', {WIDTH})"
-        return f"WHEN {found} <> {WIDTH} THEN concat('it has ', {there})"
+        return f"1 + ({gone}) div {len(separator.encode())}"

@@ -50,9 +50,12 @@ def bind_parameters(
             raise script.error(f"the parameter :{name} has no value", place, next_step=f"give one: {name}=…")
         if isinstance(place.parent, (exp.Table, exp.Column)):
             raise script.error(f"the parameter :{name} is a value, and here a name belongs", place)
+        text, value = literals[name], values[name]
+        if isinstance(place.parent, (exp.Limit, exp.Offset)) and isinstance(value, str) and value.isdecimal():
+            text = value  # on the command line all values are texts
         if definition is not None:
-            _keep_in_text(place, literals[name], definition)
-        literal = parse_one(f"SELECT {literals[name]}").expressions[0]
+            _keep_in_text(place, text, definition)
+        literal = parse_one(f"SELECT {text}").expressions[0]
         for part in literal.walk():
             part.meta.pop("start", None)
         literal.meta.update(place.meta)
