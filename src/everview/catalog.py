@@ -56,6 +56,7 @@ class StreamEntry:
     """An append-only stream; without a source it is fed by INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    `incarnation` tells it apart from streams of the same name that were dropped before it was made.
     """
 
     name: str
@@ -67,6 +68,7 @@ class StreamEntry:
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
     max_ahead: int | None = MAX_AHEAD
+    incarnation: int = field(default=0, compare=False)
     kind = "stream"
 
     @property
@@ -91,7 +93,10 @@ class TaggedEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS)."""
+    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS).
+
+    `incarnation` tells it apart from tables of the same name that were dropped before it was made.
+    """
 
     name: str
     columns: Schema
@@ -101,6 +106,7 @@ class TableEntry:
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
     as_query: str | None = None
+    incarnation: int = field(default=0, compare=False)
     kind = "table"
 
     @property
@@ -164,10 +170,25 @@ CLOCK_ENTRY = StreamEntry(
 
 @dataclass
 class Catalog:
-    """All entries by their name, in the order of their making; names are compared without case."""
+    """All entries by their name, in the order of their making; names are compared without case.
+
+    `dropped` counts the streams and tables that were dropped: it is the incarnation of the next one made.
+    """
 
     entries: dict[str, Entry] = field(default_factory=dict)
     clock_grain: int = SECOND
+    dropped: int = 0
+
+    def copy(self) -> Catalog:
+        """A catalog with the same entries that can change without this one."""
+        return Catalog(dict(self.entries), self.clock_grain, self.dropped)
+
+    def take_over(self, other: Catalog) -> None:
+        """Become the same as another catalog."""
+        entries = dict(other.entries)
+        self.entries.clear()
+        self.entries.update(entries)
+        self.clock_grain, self.dropped = other.clock_grain, other.dropped
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
@@ -204,6 +225,8 @@ class Catalog:
                 if before.kind == entry.kind == "view"
                 else f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
             )
+        if isinstance(entry, (StreamEntry, TableEntry)):
+            entry = replace_fields(entry, incarnation=self.dropped)
         self.entries[entry.name.casefold()] = entry
         return True
 
@@ -220,7 +243,7 @@ class Catalog:
             )
         gone = [*reversed(dependants), entry.name]
         for each in gone:
-            del self.entries[each.casefold()]
+            self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
         return gone
 
     def dependants(self, name: str) -> list[str]:
@@ -248,6 +271,7 @@ class Catalog:
         body = {
             "format": FORMAT,
             "clock_grain": self.clock_grain,
+            **({"dropped": self.dropped} if self.dropped else {}),
             "entries": [_entry_to_dict(e) for e in self],
         }
         return json.dumps(body, indent=2, ensure_ascii=False)
@@ -270,7 +294,8 @@ class Catalog:
                     next_step="upgrade Everview",
                 )
             entries = [_entry_from_dict(e) for e in body["entries"]]
-            return cls({e.name.casefold(): e for e in entries}, body["clock_grain"])
+            named = {e.name.casefold(): e for e in entries}
+            return cls(named, body["clock_grain"], body.get("dropped", 0))  # older catalogs do not count
         except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
             raise StoreError(
                 f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
@@ -322,6 +347,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 d["idle_after"],
                 _source_from_dict(d["source"]),
                 max_ahead=None if ahead == "none" else ahead,
+                incarnation=d.get("incarnation", 0),
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":
@@ -336,6 +362,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 _source_from_dict(d["source"]),
                 **_constraints_from_dict(d, columns),
                 as_query=d.get("as_query"),
+                incarnation=d.get("incarnation", 0),
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
@@ -363,8 +390,9 @@ def _columns_from_dict(columns: list[dict[str, str]]) -> tuple[Field, ...]:
 
 
 def _constraints_to_dict(entry: StreamEntry | TableEntry) -> dict[str, Any]:
-    """NOT NULL and DEFAULT of the columns; left out where there are none."""
+    """NOT NULL and DEFAULT of the columns, and the incarnation; left out where there are none."""
     out: dict[str, Any] = {"not_null": list(entry.not_null)} if entry.not_null else {}
+    out |= {"incarnation": entry.incarnation} if entry.incarnation else {}
     if entry.defaults:
         types = {f.name: f.type for f in entry.columns}
         out["defaults"] = {name: _value_to_json(value, types[name]) for name, value in entry.defaults}

@@ -16,7 +16,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.charts import Timeline, View
 from everview.charts.view import Instant
 from everview.engine import declare, explanation_of
-from everview.errors import EverviewError, PlanError, StoreError, counted
+from everview.errors import EverviewError, PlanError, StoreError, ViewError, counted
 from everview.explanation import Explanation, explained
 from everview.reports import Facts, Report, Status, create_sql, describe, store_status
 from everview.rewrite import rewrite
@@ -69,7 +69,7 @@ class Database:
         self._pipeline = pipeline
         self._catalog = pipeline.store.load_catalog()
         self._locked = False
-        self._known: tuple[object, Work] | None = None
+        self._known: tuple[Catalog, Work] | None = None
 
     def __enter__(self) -> Database:
         return self
@@ -169,8 +169,10 @@ class Database:
             raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
         if plan is not None:
             require_runnable(plan)
-        known = Catalog(dict(self._catalog.entries), self._catalog.clock_grain)
+        known = self._catalog.copy()
         declare(statement, known)
+        if isinstance(entry, (StreamEntry, TableEntry)) and self._pipeline.keeps_rows_of(entry):
+            self._pipeline.forget_names(self._work())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
             self._pipeline.begin_view(entry.name, _work(known))
         elif isinstance(entry, StreamEntry):
@@ -210,17 +212,14 @@ class Database:
 
     def _work(self) -> Work:
         """The views as they run; worked out again only when names have changed."""
-        names = (dict(self._catalog.entries), self._catalog.clock_grain)
-        if self._known is None or self._known[0] != names:
-            self._known = names, _work(Catalog(*names))
+        if self._known is None or self._known[0] != self._catalog:
+            names = self._catalog.copy()
+            self._known = names, _work(names)
         return self._known[1]
 
     def _reload(self) -> None:
         """The names as they are now; in place, because a script under way looks them up here."""
-        now = self._pipeline.store.load_catalog()
-        self._catalog.entries.clear()
-        self._catalog.entries.update(now.entries)
-        self._catalog.clock_grain = now.clock_grain
+        self._catalog.take_over(self._pipeline.store.load_catalog())
 
     def insert(self, name: str, rows: object) -> Arrived:
         """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
@@ -232,7 +231,8 @@ class Database:
         """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
         self._pipeline.check()
         self._write()
-        steps = self._pipeline.run(self._work(), finish, progress)
+        with self._without_refused_views():
+            steps = self._pipeline.run(self._work(), finish, progress)
         manifest = self._pipeline.store.manifest()
         arrived: dict[str, Arrived] = {}
         changes: dict[str, int] = {}
@@ -243,6 +243,21 @@ class Database:
         seconds = sum(s.seconds for s in steps)
         return Done(len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes)
 
+    @contextmanager
+    def _without_refused_views(self) -> Iterator[None]:
+        """A view that is refused only now, before the first step, is taken back, with all that depends on it.
+
+        So it can be made again with another definition, as any view that was refused.
+        """
+        try:
+            yield
+        except ViewError as error:
+            self._catalog.drop(error.view, cascade=True)
+            self._pipeline.store.save_catalog(self._catalog)
+            self._pipeline.forget_names(self._work())
+            error.next_step = f"{error.next_step}; then make the view again: it is not in the store"
+            raise
+
     def start(self, interval: str = "1 second", progress: Callable[[Progress], None] | None = None) -> None:
         """Goes on in the background: a step for what has come, at most one an interval.
 
@@ -250,7 +265,8 @@ class Database:
         """
         self._pipeline.check()
         self._write()
-        self._pipeline.start(self._work(), interval, progress)
+        with self._without_refused_views():
+            self._pipeline.start(self._work(), interval, progress)
 
     def wait(self) -> None:
         """Waits while steps go on in the background; raises what ended them."""
@@ -339,7 +355,7 @@ def question(
 
 def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
     """The statements of a script, bound on a copy of the catalog: what is wrong with it is known at once."""
-    known = Catalog(dict(catalog.entries), catalog.clock_grain)
+    known = catalog.copy()
     found = []
     for statement in bind_script(sql, known):
         declare(statement, known)

@@ -48,7 +48,7 @@ def explanation_of(script: str, catalog: Catalog | None = None) -> Explanation:
 
     A query is shown as the view that it would be. The catalog is left as it is.
     """
-    known = Catalog() if catalog is None else Catalog(dict(catalog.entries), catalog.clock_grain)
+    known = Catalog() if catalog is None else catalog.copy()
     return explained(_declared(script, known), known)
 
 

@@ -116,6 +116,14 @@ class PlanError(EverviewError):
     """A query that means something but that this engine cannot run."""
 
 
+class ViewError(PlanError):
+    """A view that Spark turns out to be unable to evaluate."""
+
+    def __init__(self, view: str, what: str, place: Place | None, next_step: str) -> None:
+        super().__init__(what, place=place, next_step=next_step)
+        self.view = view
+
+
 class StoreError(EverviewError):
     """A store, a source or a sink that cannot be read or written as it is."""
 

@@ -61,6 +61,9 @@ def test_a_pattern_that_only_java_can_judge_is_refused(spark: SparkSession, tmp_
         assert str(refusal.value) == (
             "'(?<=(a|bc)*)d' in the view 'w' is no regular expression: "
             "Look-behind group does not have an obvious maximum length near index 10\n"
+            "  line 1, column 31\n"
+            "    SELECT c FROM s WHERE c RLIKE '(?<=(a|bc)*)d'\n"
+            "                                  ^^^^^^^^^^^^^^^\n"
             "  next: a backslash, written \\\\, before a character makes it stand for itself"
         )
         assert "w" not in db.catalog

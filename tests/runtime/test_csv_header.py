@@ -68,9 +68,9 @@ def test_texts_are_found_by_the_header_of_their_file(data: st.DataObject) -> Non
 
 
 def _batch(rows: list[list[str]], path: str, wide: int) -> pa.RecordBatch:
-    """What Spark gives: texts up to a position, and the record, unless it has just as many columns."""
+    """What Catalyst gives: texts up to a position, and the record."""
     texts = [[(row[i] or None) if i < len(row) else None for row in rows] for i in range(wide)]
-    records = [None if len(row) == wide else written(row, csv.QUOTE_MINIMAL) for row in rows]
+    records = [written(row, csv.QUOTE_MINIMAL) for row in rows]
     arrays = [*(pa.array(t, pa.string()) for t in texts), pa.array(records, pa.string())]
     arrays += [pa.array([path] * len(rows)), pa.array([0] * len(rows), pa.int64())]
     return pa.RecordBatch.from_arrays(arrays, names=[*map(text_of, range(wide)), RECORD, FILE, BLOCK])

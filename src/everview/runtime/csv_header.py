@@ -15,7 +15,9 @@ import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
+from pyspark.accumulators import Accumulator
 
+from everview.runtime.differences import Difference, differences
 from everview.runtime.reading import BLOCK, FILE, PLACE, encoding_of, file_name
 
 RECORD = "_everview_record"  # a record as it stands in the file
@@ -65,6 +67,12 @@ class Dialect:
         It takes what it can and never gives back (`*+`): else Java needs a deep stack for long fields.
         """
         return f"(^|{re.escape(self.separator)}){self._body('*+')}"
+
+    @property
+    def odd(self) -> str:
+        """A pattern of Java for what a field may hold only in quotes."""
+        signs = "|".join(re.escape(sign) for sign in (self.separator, self.quote, self.escape) if sign)
+        return f"{signs}|[\\r\\n]|^\\s|\\s$"
 
     def _body(self, repeat: str = "*") -> str:
         """A pattern for a quoted field."""
@@ -150,6 +158,8 @@ class HeaderTask:
     dialect: Dialect
     wide: int
     keeps: tuple[str, ...] = ()  # what else comes out as it came in
+    stream: str = ""
+    found_columns: Accumulator[frozenset[Difference]] | None = None
 
     @property
     def schema(self) -> str:
@@ -171,6 +181,8 @@ class HeaderTask:
                     file = path
                     header, part = self._header(part, path)
                     placement = Placement.of(header, self.names, self.required, file_name(path))
+                    if self.found_columns is not None:
+                        self.found_columns.add(differences(self.stream, header, self.names))
                 if part.num_rows:
                     assert placement is not None
                     yield self._placed(part, placement)
@@ -179,24 +191,10 @@ class HeaderTask:
         """The header of a file, and the records after it."""
         if part.column(BLOCK)[0].as_py() > 0:
             return header_in_file(path, self.dialect), part
-        record = self._records(part.slice(0, 1))[0].as_py()
-        return self.dialect.split(record), part.slice(1)
-
-    def _records(self, part: pa.RecordBatch) -> pa.Array:
-        """The records as they stand in the file; Spark tells none of just as many columns as we asked for."""
-        records = part.column(RECORD)
-        if not records.null_count:
-            return records
-        quoted = [
-            pc.binary_join_element_wise(
-                '"', pc.replace_substring(pc.fill_null(part.column(text_of(i)), ""), '"', '""'), '"', ""
-            )
-            for i in range(self.wide)
-        ]
-        return pc.coalesce(records, pc.binary_join_element_wise(*quoted, self.dialect.separator))
+        return self.dialect.split(part.column(RECORD)[0].as_py()), part.slice(1)
 
     def _placed(self, part: pa.RecordBatch, placement: Placement) -> pa.RecordBatch:
-        records = self._records(part)
+        records = part.column(RECORD)
         columns = [self._texts(part, records, position) for position in placement.positions]
         width = pa.repeat(pa.scalar(placement.width, pa.int32()), part.num_rows)
         refused = pa.repeat(pa.scalar(placement.refused, pa.string()), part.num_rows)

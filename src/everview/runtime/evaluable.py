@@ -15,15 +15,16 @@ from pyspark.sql import SparkSession
 from everview.algebra.expressions import Call, Column, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
-from everview.errors import PlanError
+from everview.errors import ViewError
 from everview.runtime.reading import first_line
 from everview.spark import physical as P
 from everview.spark.catalyst import Row, spark_schema
+from everview.sql.script import place_of_text
 
 _REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
 
 
-def require_evaluable(session: SparkSession, view: str, plans: Mapping[str, P.Physical]) -> None:
+def require_evaluable(session: SparkSession, view: str, sql: str, plans: Mapping[str, P.Physical]) -> None:
     """Refuses a view with an expression that Spark does not accept. No job is run."""
     seen: set[P.Physical] = set()
     for other, plan in plans.items():
@@ -31,16 +32,15 @@ def require_evaluable(session: SparkSession, view: str, plans: Mapping[str, P.Ph
             list(_expressions(plan, seen))  # what other views have was asked when they were made
     for node, expressions in _expressions(plans[view], seen):
         for expression in expressions:
-            _require_patterns(session, view, expression)
+            _require_patterns(session, view, sql, expression)
         if _refusal(session, node, expressions) is None:
             continue
         for expression in expressions:
             error = _refusal(session, node, [expression])
             if error is not None:
                 shown = f"{expression_sql(expression)} in the view '{view}'"
-                raise PlanError(
-                    f"Spark cannot evaluate {shown}: {first_line(error)}", next_step="write it in another way"
-                ) from error
+                what = f"Spark cannot evaluate {shown}: {first_line(error)}"
+                raise ViewError(view, what, None, "write it in another way") from error
 
 
 def _refusal(session: SparkSession, node: P.Physical, expressions: Sequence[Expression]) -> Exception | None:
@@ -71,7 +71,7 @@ def _expressions(
         yield from _expressions(below, seen)
 
 
-def _require_patterns(session: SparkSession, view: str, expression: Expression) -> None:
+def _require_patterns(session: SparkSession, view: str, sql: str, expression: Expression) -> None:
     """Refuses constant patterns that Java cannot read; in a step they would give NULL for every row."""
     for part in expression.walk():
         match part:
@@ -82,7 +82,9 @@ def _require_patterns(session: SparkSession, view: str, expression: Expression) 
                     session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
                 except (PySparkException, Py4JJavaError) as error:
                     problem = first_line(error)
-                    raise PlanError(
+                    raise ViewError(
+                        view,
                         f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
-                        next_step="a backslash, written \\\\, before a character makes it stand for itself",
+                        place_of_text(sql, pattern),
+                        "a backslash, written \\\\, before a character makes it stand for itself",
                     ) from error

@@ -44,6 +44,7 @@ class Manifest:
     first slice. `since` says from which bound on a view answers that was made later. `marks` has the bounds
     of the last steps: a step's changes are those between its bound and the one before. `changed` has the
     files of each source that were found changed after they were read, with the time of the change.
+    `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
     """
 
@@ -62,6 +63,7 @@ class Manifest:
     marks: Sequence[tuple[int, int]] = ()
     changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     scheduled: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def ticking(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,11 +21,12 @@ from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.algebra.time import Chronon
-from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
+from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
 from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.changed_files import changed_files
+from everview.runtime.differences import tell
 from everview.runtime.evaluable import require_evaluable
 from everview.runtime.evaluate import hasty
 from everview.runtime.failures import SPARK_FAILURES, explained_failures, failure
@@ -260,10 +262,17 @@ class Pipeline:
         with self._one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL or self._given is not None or self._session is not None:
-                require_evaluable(self.session, name, work.plans(before.since))
+                sql = work.catalog.get(name).sql  # type: ignore[union-attr]
+                require_evaluable(self.session, name, sql, work.plans(before.since))
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{name}' cannot be computed"):
                     self._end(before, first_slice(self.session, self.store, work, before, name))
+
+    def keeps_rows_of(self, entry: Entry) -> bool:
+        """Whether there are rows of a stream or table of this name, as a DROP leaves that was interrupted."""
+        manifest, name = self.store.manifest(), entry.name.casefold()
+        known = {n.casefold() for n in (*manifest.counts, *manifest.bounds)}
+        return name in known or any(t.owner == name for t in manifest.traces if t.kind != "state")
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -271,7 +280,7 @@ class Pipeline:
             before = self.store.manifest()
             parts: dict[str, Any] = {
                 part: {n: v for n, v in getattr(before, part).items() if n.casefold() in work.catalog.entries}
-                for part in ("since", "bounds", "newest", "heard", "counts", "changed", "scheduled")
+                for part in ("since", "bounds", "newest", "heard", "counts", "changed", "scheduled", "told")
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, work.catalog, work.operators(after.since)))
@@ -283,6 +292,7 @@ class Pipeline:
     ) -> list[Progress]:
         """Takes in all there is and moves the bound as far as it goes; with `finish` to the end of time."""
         self._require_still("run")
+        self._require_evaluable(work)
         steps: list[Progress] = []
 
         def told(step: Progress) -> None:
@@ -306,6 +316,7 @@ class Pipeline:
     ) -> None:
         """Goes on in the background: a step whenever there is something, and at least every second."""
         self._require_still("start")
+        self._require_evaluable(work)
         self._background = work
         with explained_failures(work.fed):
             self._query = self._stream(work, progress or (lambda _: None), interval)
@@ -367,6 +378,16 @@ class Pipeline:
                 f"steps go on in the background, so {what}() is not possible", next_step="stop() first"
             )
 
+    def _require_evaluable(self, work: Work) -> None:
+        """Before the first step: views may have been made before there was a session to ask."""
+        before = self.store.manifest()
+        if before.bound > BEFORE_ALL:
+            return
+        for entry in work.catalog:
+            if isinstance(entry, ViewEntry):
+                plan = work.plans(before.since)[entry.name]
+                require_evaluable(self.session, entry.name, entry.sql, {entry.name: plan})
+
     def _stream(
         self,
         work: Work,
@@ -374,10 +395,6 @@ class Pipeline:
         interval: str | None = None,
     ) -> StreamingQuery:
         """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
-        before = self.store.manifest()
-        if before.bound == BEFORE_ALL:  # its views may have been made before there was a session to ask
-            for name, plan in work.plans(before.since).items():
-                require_evaluable(self.session, name, {name: plan})
         lanes = work.lanes(self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, work.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping, self._look_at = None, False, 0.0
@@ -460,7 +477,11 @@ class Pipeline:
             after = replace(after, batch=before.batch if number is None else number)
             if number is not None:
                 self.store.sync_checkpoint(number)
-            self._end(before, after)
+            found = None if came is None else came[1].differences
+            messages, told_columns = tell(() if found is None else found.value, before.told)
+            self._end(before, replace(after, told=told_columns))
+            for message in messages:
+                warnings.warn(message, stacklevel=2)
             if after.step % _CLEAN_EVERY == 0:
                 self.store.clean()
             state = sum(r.rows for runs in after.of("state").values() for r in runs)

@@ -8,18 +8,18 @@ each file in the order of the declared columns. Values are made by CAST, so that
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as S
 
 from everview.algebra import types as T
 from everview.algebra.text import string_sql, type_sql
 from everview.catalog import Source
-from everview.errors import listed, nearest
 from everview.runtime.csv_header import (
     EMPTY,
     RECORD,
@@ -29,6 +29,7 @@ from everview.runtime.csv_header import (
     HeaderTask,
     text_of,
 )
+from everview.runtime.differences import Difference
 from everview.runtime.reading import (
     ORIGINAL,
     PLACE_OF_FILES,
@@ -39,14 +40,14 @@ from everview.runtime.reading import (
     encoding_of,
     file_options,
     options_of,
-    path_of,
+    path_pattern,
     place_of,
     required_cases,
     required_columns,
     said,
     source_name,
 )
-from everview.spark.guards import without_date_null
+from everview.spark.guards import try_cast_sql
 from everview.spark.physical import column
 
 _MORE = 8  # columns that are read beyond those that are known
@@ -64,26 +65,28 @@ _FORMATS = {
 }
 
 
-def open_csv(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+def open_csv(
+    session: SparkSession, entry: Fed, source: Source, found_columns: Accumulator[frozenset[Difference]]
+) -> DataFrame:
     """The rows of CSV files: by position, or with `header => true` by name in every file."""
     csv = _Csv(entry, source)
     found = _header_of_first_file(session, source) if csv.header else []
-    if found:
-        _tell_differences(entry, found)
     wide = max(len(entry.columns), len(found)) + _MORE
     texts = [text_of(i) for i in range(wide)]
     schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
     reader = session.readStream.format("csv").schema(schema).options(**csv.reader_options)
     place = place_of(entry)
-    frame = reader.name(source_name(entry)).load(path_of(source))
+    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    frame = frame.withColumn(RECORD, F.expr(f"coalesce({RECORD}, {csv.joined(texts)})"))
     if csv.header:
         required = frozenset(required_columns(entry))
-        task = HeaderTask(entry.columns.names, required, csv.dialect, wide, tuple(place))
+        task = HeaderTask(
+            entry.columns.names, required, csv.dialect, wide, tuple(place), entry.name, found_columns
+        )
         frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
     else:
-        whole = f"coalesce({RECORD}, {_joined(texts)}) AS {RECORD}"
         beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
-        frame = frame.selectExpr(*texts[: len(entry.columns)], whole, *beside, *columns_sql(place))
+        frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
         frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
     return csv.values(frame, list(place))
 
@@ -92,28 +95,9 @@ def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
     """The names in a file that is there already; none if there is no file."""
     options = {k: v for k, v in options_of(source).items() if k not in _OF_STREAMS}
     try:
-        return session.read.format("csv").options(**options).load(path_of(source)).columns
+        return session.read.format("csv").options(**options).load(path_pattern(source)).columns
     except PySparkException:
         return []
-
-
-def _tell_differences(entry: Fed, header: list[str]) -> None:
-    """Say once what of a file is not declared, and what is declared and not in it."""
-    there, own = ({n.strip().casefold(): n.strip() for n in names} for names in (header, entry.columns.names))
-    more = [name for folded, name in there.items() if folded not in own]
-    if more:
-        warnings.warn(f"'{entry.name}' leaves out columns of its files: {listed(more)}", stacklevel=2)
-    for folded, name in own.items():
-        if folded not in there:
-            meant = nearest(name, more)
-            hint = f"; did you mean '{meant}'?" if meant else ""
-            warnings.warn(f"a file of '{entry.name}' has no column '{name}'{hint}", stacklevel=2)
-
-
-def _joined(texts: list[str]) -> str:
-    """A record of just as many columns as were asked for, whose text Spark does not tell."""
-    quoted = f"transform(array({', '.join(texts)}), x -> replace(coalesce(x, ''), '\"', '\"\"'))"
-    return f"concat('\"', array_join({quoted}, '\",\"'), '\"')"
 
 
 @dataclass(frozen=True)
@@ -141,6 +125,24 @@ class _Csv:
         usual = {"multiline": "true", "escape": self.dialect.escape, "emptyvalue": EMPTY}
         ours = {"header": "false", "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
         return usual | file_options(self.entry) | ours
+
+    def joined(self, texts: list[str]) -> str:
+        """A record of just as many columns as were asked for, whose text Spark does not tell.
+
+        It is written again in the dialect of the file, and so read again as these columns.
+        """
+        quote, escape = map(string_sql, (self.dialect.quote, self.dialect.escape))
+        separator = string_sql(self.dialect.separator)
+        shown = "coalesce(x, '')"
+        if self.dialect.quote:
+            inside = f"replace(x, {escape}, {escape} || {escape})"
+            if self.dialect.escape != self.dialect.quote:
+                inside = f"replace({inside}, {quote}, {escape} || {quote})"
+            odd = f"x RLIKE {string_sql(self.dialect.odd)}"
+            shown = f"IF({odd}, {quote} || {inside} || {quote}, {shown})"
+        if "emptyvalue" not in self.options:
+            shown = f"IF(x = {string_sql(EMPTY)}, {string_sql(self.dialect.quote * 2)}, {shown})"
+        return f"array_join(transform(array({', '.join(texts)}), x -> {shown}), {separator})"
 
     def values(self, frame: DataFrame, place: list[str]) -> DataFrame:
         """The columns as values of their types, the reason, and the record as it came."""
@@ -182,10 +184,7 @@ class _Csv:
             options = ", ".join(f"{string_sql(k)}, {string_sql(v)}" for k, v in [*given, ("escape", '"')])
             quoted = f"concat('\"', replace(trim({text}), '\"', '\"\"'), '\"')"
             return f"from_csv({quoted}, 'v {type_sql(type_)}', map({options})).v"
-        cast = f"try_cast({text} AS {type_sql(type_)})"
-        # Spark takes a time without a day for one of today, so that the answer would change with the clock.
-        dated = f"try_cast({without_date_null(text)} AS TIMESTAMP)"
-        return dated if type_ == T.TIMESTAMP else cast
+        return try_cast_sql(text, type_, is_text=True)
 
     def _bytes_case(self) -> list[str]:
         """Bytes that are no text: Java puts U+FFFD in their place."""

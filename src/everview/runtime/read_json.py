@@ -24,7 +24,7 @@ from everview.runtime.reading import (
     encoding_of,
     file_options,
     options_of,
-    path_of,
+    path_pattern,
     place_of,
     required_cases,
     said,
@@ -47,7 +47,7 @@ def open_json(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     reader = session.readStream.format("text").options(**file_options(entry))
     place = place_of(entry)
     reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
-    frame = reader.name(source_name(entry)).load(path_of(source))
+    frame = reader.name(source_name(entry)).load(path_pattern(source))
     # Bytes that are no text become U+FFFD, as they do in CSV; else they would come into Arrow as they are.
     valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
     frame = frame.selectExpr(valid, *columns_sql(place))

@@ -16,6 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
@@ -24,6 +25,7 @@ from everview.catalog import Source
 from everview.errors import StoreError
 from everview.kernels.frame import Frame
 from everview.runtime.csv_header import Placement
+from everview.runtime.differences import Difference, differences
 from everview.runtime.fit import fit
 from everview.runtime.reading import (
     BLOCK,
@@ -37,7 +39,7 @@ from everview.runtime.reading import (
     columns_sql,
     file_name,
     file_options,
-    path_of,
+    path_pattern,
     place_of,
     required_columns,
     source_name,
@@ -54,16 +56,18 @@ _PARTITION = re.compile(r"([^/=]+)=([^/]*)/")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-def open_parquet(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+def open_parquet(
+    session: SparkSession, entry: Fed, source: Source, found_columns: Accumulator[frozenset[Difference]]
+) -> DataFrame:
     """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
     reader = session.readStream.format("binaryFile").schema(_LISTED).options(**file_options(entry))
-    files = reader.name(source_name(entry)).load(path_of(source))
+    files = reader.name(source_name(entry)).load(path_pattern(source))
     fields = [S.StructField(column(i), spark_type(f.type)) for i, f in enumerate(entry.columns)]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
     kept = [S.StructField(name, types[PLACE[name]]) for name in place]
-    task = ParquetTask(entry.columns, required_columns(entry), tuple(place))
+    task = ParquetTask(entry.columns, required_columns(entry), tuple(place), entry.name, found_columns)
     return files.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, S.StructType(fields + told + kept))
 
 
@@ -74,6 +78,8 @@ class ParquetTask:
     columns: Schema
     required: dict[str, str]
     keeps: tuple[str, ...] = ()  # what is said of its file beside every row
+    stream: str = ""
+    found_columns: Accumulator[frozenset[Difference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -91,6 +97,8 @@ class ParquetTask:
             with _opened(path) as handle:
                 parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
                 file = _File.of(name, parquet.schema_arrow.names, path, self)
+                if self.found_columns is not None:
+                    self.found_columns.add(differences(self.stream, file.known, self.columns.names))
                 # All columns are only read as far as there are rows to refuse.
                 wholes = enumerate(parquet.iter_batches(_BATCH))
                 for number, rows in enumerate(parquet.iter_batches(_BATCH, columns=file.columns)):

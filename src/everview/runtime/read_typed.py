@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
 from everview.algebra.schema import names_beside
-from everview.algebra.text import name_sql, string_sql, type_sql
+from everview.algebra.text import name_sql, string_sql
 from everview.catalog import Source
 from everview.errors import StoreError, nearest
 from everview.runtime.reading import (
@@ -16,7 +16,7 @@ from everview.runtime.reading import (
     case_sql,
     columns_sql,
     file_options,
-    path_of,
+    path_pattern,
     place_of,
     reads_files,
     required_columns,
@@ -24,6 +24,7 @@ from everview.runtime.reading import (
     source_name,
 )
 from everview.spark.catalyst import spark_type
+from everview.spark.guards import try_cast_sql
 from everview.spark.physical import column
 
 
@@ -35,7 +36,7 @@ def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         reader = reader.schema(S.StructType(fields))
     reader = reader.name(source_name(entry))
-    frame = reader.load() if source.path is None else reader.load(path_of(source))
+    frame = reader.load() if source.path is None else reader.load(path_pattern(source))
     there = {name.casefold(): name for name in frame.columns}
     missing = [name for name in entry.columns.names if name.casefold() not in there]
     if missing:
@@ -47,11 +48,13 @@ def open_typed(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
         )
     wrong, columns = [], []
     for i, field in enumerate(entry.columns):
-        given, type_ = name_sql(there[field.name.casefold()]), type_sql(field.type)
-        columns.append(f"try_cast({given} AS {type_}) AS {column(i)}")
-        if frame.schema[there[field.name.casefold()]].dataType != spark_type(field.type):
+        name = there[field.name.casefold()]
+        given, type_ = name_sql(name), frame.schema[name].dataType
+        cast = try_cast_sql(given, field.type, isinstance(type_, S.StringType))
+        columns.append(f"{cast} AS {column(i)}")
+        if type_ != spark_type(field.type):
             why = said(field.name, f"CAST({given} AS STRING)", str(field.type))
-            wrong.append(f"WHEN {given} IS NOT NULL AND try_cast({given} AS {type_}) IS NULL THEN {why}")
+            wrong.append(f"WHEN {given} IS NOT NULL AND {cast} IS NULL THEN {why}")
     required = required_columns(entry)
     nulls = [(name_sql(there[n.casefold()]), f"{n}: {why}") for n, why in required.items()]
     reason = case_sql([*wrong, *(f"WHEN {n} IS NULL THEN {string_sql(why)}" for n, why in nulls)])

@@ -31,6 +31,7 @@ FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
 _SIZES = ("maxfilespertrigger", "maxbytespertrigger")
 FILES = ("csv", "json", "parquet", "orc", "text", "avro", "xml")
 KNOWN = (*FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
+_SIGNS = re.compile(r"[*?\[\]{}\\]")  # of a pattern
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 # What reads a file system that Spark does not have by itself.
@@ -60,9 +61,11 @@ def file_options(entry: Fed) -> dict[str, str]:
     """
     assert entry.source is not None
     given = options_of(entry.source)
+    path = path_of(entry.source)
+    named = {"pathglobfilter": _literal(os.path.basename(path))} if _has_colon(path) else {}
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
-    return {"maxfileage": "100000d", **limit, **given}
+    return {"maxfileage": "100000d", **named, **limit, **given}
 
 
 def reads_files(entry: Fed) -> bool:
@@ -134,18 +137,64 @@ def required_cases(entry: Fed) -> list[str]:
 
 
 def source_name(entry: Fed) -> str:
-    """The name under which Spark remembers how far a source was read: letters, digits and _ only."""
-    return "s_" + entry.name.casefold().encode().hex()
+    """The name under which Spark remembers how far a source was read: letters, digits and _ only.
+
+    A source that was dropped and made again has another one, and so is read from its start.
+    """
+    name = "s_" + entry.name.casefold().encode().hex()
+    return f"{name}_{entry.incarnation}" if entry.incarnation else name
 
 
 def path_of(source: Source) -> str:
-    """The path of a source; relative to the folder in which Everview runs."""
-    path = source.path or ""
-    if _SCHEME.match(path):
+    """The path of a source as a person reads it; relative to the folder in which Everview runs."""
+    path = re.sub(r"^file:/+", "/", source.path or "")
+    return path if _SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
+
+
+def path_pattern(source: Source) -> str:
+    """The path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
+
+    What is there under just this name is meant literally: the whole path, or the folders at its beginning.
+    Of what is not there, these signs are a pattern.
+    """
+    path = path_of(source)
+    if _has_colon(path):
+        path = os.path.dirname(path)  # `file_options` names the file
+    if _SCHEME.match(path) or (os.path.isdir(path) and not _SIGNS.search(path)):
         return path
-    full = os.path.abspath(os.path.expanduser(path))
-    # Spark reads a folder or a pattern as a stream, but no single file; a file is a pattern too.
-    return f"{full[:-1]}[{full[-1]}]" if os.path.isfile(full) else full
+    parts = path.split("/")
+    there = next(i for i in range(len(parts), 0, -1) if os.path.exists("/".join(parts[:i]) or "/"))
+    literal = "/".join(map(_literal, parts[:there]))
+    # Spark reads a folder or a pattern as a stream, but no single file.
+    if os.path.isfile(path) and not _SIGNS.search(literal):
+        literal = _as_pattern(literal)
+    return "/".join([literal, *parts[there:]])
+
+
+def _literal(text: str) -> str:
+    """A pattern that only this text fits.
+
+    >>> print(_literal("y[1].csv"))
+    y\\[1\\].csv
+    """
+    return _SIGNS.sub(r"\\\g<0>", text)
+
+
+def _as_pattern(path: str) -> str:
+    """A path as a pattern. Hadoop takes a backslash for one, and then looks for the file alone.
+
+    >>> print(_as_pattern("/in/a.csv"), _as_pattern("/in/a"))
+    /in/a\\.csv /in/[a]
+    """
+    found = re.search(r"[^/\w](?=[^/]*$)", path)
+    if found is None:
+        return f"{path[:-1]}[{path[-1]}]"
+    return f"{path[: found.start()]}\\{path[found.start() :]}"
+
+
+def _has_colon(path: str) -> bool:
+    """Whether a path is a file that Hadoop cannot find by its path: with a colon, it takes it for a URI."""
+    return ":" in path and not _SCHEME.match(path) and os.path.isfile(path)
 
 
 def file_name(uri: str) -> str:

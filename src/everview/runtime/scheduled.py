@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview.algebra.schema import Schema
-from everview.algebra.text import string_sql, type_sql
+from everview.algebra.text import string_sql
 from everview.algebra.time import INFINITY, Chronon, format_timestamp
-from everview.algebra.types import DataType
+from everview.algebra.types import STRING, DataType
 from everview.catalog import TableEntry, type_from_name
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, UNTIL, N
@@ -28,6 +28,7 @@ from everview.runtime.manifest import Manifest
 from everview.runtime.runs import TraceId
 from everview.spark import physical as P
 from everview.spark.catalyst import long_sql
+from everview.spark.guards import try_cast_sql
 
 BESIDE = "f"  # the relation of UPDATE … FROM
 _REASON, _MATCHES = "_reason", "_matches"
@@ -130,7 +131,7 @@ def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[t
         if field.name not in new:
             continue
         text, type_ = new[field.name]
-        cast = f"try_cast({text} AS {type_sql(field.type)})"
+        cast = try_cast_sql(text, field.type, type_ == STRING)
         if type_ != field.type:
             parts = [
                 string_sql(f"the column '{field.name}' takes {field.type}, not "),
@@ -234,5 +235,6 @@ def new_record(schema: Schema, new: Mapping[str, tuple[str, DataType]]) -> tuple
     texts = []
     for i, field in enumerate(schema):
         text, type_ = new.get(field.name, (P.column(i), field.type))
-        texts.append(text if type_ == field.type else f"try_cast({text} AS {type_sql(field.type)})")
+        cast = try_cast_sql(text, field.type, type_ == STRING)
+        texts.append(text if type_ == field.type else cast)
     return tuple(texts)

@@ -7,15 +7,17 @@ columns; a row that does not parse comes with the reason and its original text i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry
+from everview.runtime.differences import Difference, new_differences
 from everview.runtime.read_csv import open_csv
 from everview.runtime.read_json import open_json
 from everview.runtime.read_parquet import open_parquet
@@ -33,12 +35,14 @@ class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
     `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
+    `differences` is where tasks report how the columns of files differ from those declared.
     """
 
     entries: tuple[Fed, ...]
     frame: DataFrame
     layout: Layout
     carried: tuple[Mapping[str, Carried], ...]
+    differences: Accumulator[frozenset[Difference]] | None = None
 
     @classmethod
     def open(
@@ -49,8 +53,10 @@ class Sources:
         Rows bring along what their lanes take of them. A heartbeat lets time go on when no data comes:
         without new rows Spark runs no batch.
         """
-        frames = [_open(session, e) for e in entries]
-        return cls._placed(frames, entries, lanes, _heartbeat(session) if heartbeat else None)
+        found = new_differences(session.sparkContext)
+        frames = [_open(session, e, found) for e in entries]
+        placed = cls._placed(frames, entries, lanes, _heartbeat(session) if heartbeat else None)
+        return replace(placed, differences=found)
 
     @classmethod
     def _placed(
@@ -123,15 +129,18 @@ def _in_slots(
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
-def _open(session: SparkSession, entry: Fed) -> DataFrame:
+def _open(session: SparkSession, entry: Fed, found: Accumulator[frozenset[Difference]]) -> DataFrame:
     """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
     source = entry.source
     assert source is not None
     try:
-        return _READERS.get(source.format, open_typed)(session, entry, source)
+        if source.format in _WITH_COLUMNS:
+            return _WITH_COLUMNS[source.format](session, entry, source, found)
+        return (open_json if source.format == "json" else open_typed)(session, entry, source)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
 
 
-_READERS = {"csv": open_csv, "json": open_json, "parquet": open_parquet}
+# Files that say which columns they have.
+_WITH_COLUMNS = {"csv": open_csv, "parquet": open_parquet}

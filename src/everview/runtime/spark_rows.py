@@ -8,6 +8,7 @@ from pyspark.sql import types as S
 from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
+from everview.spark.guards import try_cast_sql
 from everview.spark.physical import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
@@ -28,9 +29,10 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
             columns.append(f"{literal_sql(defaults.get(f.name), f.type)} AS {column(i)}")
             continue
         given = name_sql(there[f.name])
-        fitted, wrong = f"try_cast({given} AS {type_sql(f.type)})", "false"
+        source = rows.schema[there[f.name]].dataType
+        fitted, wrong = try_cast_sql(given, f.type, isinstance(source, _TEXT)), "false"
         if lossless:
-            fitted, wrong = _lossless(given, rows.schema[there[f.name]].dataType, f.type)
+            fitted, wrong = _lossless(given, source, f.type)
         columns.append(f"{fitted} AS {column(i)}")
         said = [string_sql(f"{f.name}: "), f"CAST({given} AS STRING)", string_sql(f" is no {f.type}")]
         misfit = f"{given} IS NOT NULL AND ({fitted} IS NULL OR {wrong})"
@@ -48,8 +50,8 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
 
 def _lossless(given: str, source: S.DataType, target: T.DataType) -> tuple[str, str]:
     """A value as its column keeps it, and when it does not fit although there is such a value."""
-    cast = f"try_cast({given} AS {type_sql(target)})"
     text = isinstance(source, _TEXT)
+    cast = try_cast_sql(given, target, text)
     number = isinstance(source, _NUMBERS)
     if target.is_integer and text:
         whole = f"regexp_replace(trim({given}), '[.]0*$', '')"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from everview.algebra import types as T
+from everview.algebra.dates import BLANK
 from everview.algebra.expressions import (
     And,
     Arithmetic,
@@ -33,7 +34,7 @@ from everview.algebra.expressions import (
 from everview.algebra.functions import function
 from everview.algebra.functions_text import LONGEST_SEARCHED, LONGEST_TEXT
 from everview.algebra.patterns import is_surely_valid, like_problem, parse_replacement, regex, regex_problem
-from everview.algebra.text import Written, expression_sql, type_sql
+from everview.algebra.text import Written, expression_sql, string_sql, type_sql
 
 _SPARK_DIGITS = 34  # a decimal with more may lose some when its sign changes, and then not fit its type
 _MOST_DIGITS = 400  # no double has a digit further from the point
@@ -110,8 +111,21 @@ def _dated(text: Expression, type_: T.DataType) -> Expression:
 
 
 def without_date_null(text: str) -> str:
-    """SQL for a text, NULL where it is a time of day. With a date, the first colon stands further behind."""
-    return f"IF(instr(btrim({text}, ' \\t\\r\\n'), ':') BETWEEN 1 AND 5, NULL, {text})"
+    """SQL for a text, NULL where it is a time of day. With a date, the first colon stands further behind.
+
+    Spark also takes what begins with a T for a time of day.
+    """
+    bare = f"btrim({text}, {string_sql(BLANK)})"
+    return f"IF(instr({bare}, ':') BETWEEN 1 AND 5 OR startswith({bare}, 'T'), NULL, {text})"
+
+
+def try_cast_sql(value: str, type_: T.DataType, is_text: bool) -> str:
+    """SQL for a value in another type, NULL where it has none: all input that is cast goes through here.
+
+    Spark takes a time without a day for one of today, so that the answer would change with the clock.
+    """
+    dated = without_date_null(value) if is_text and type_ == T.TIMESTAMP else value
+    return f"try_cast({dated} AS {type_sql(type_)})"
 
 
 _TRIES = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
 from dataclasses import replace
 
 from sqlglot import exp
@@ -252,8 +251,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
     """Refuses a name that is taken, and a new definition that those who depend on it no longer fit."""
-    after = copy(catalog)
-    after.entries = dict(catalog.entries)
+    after = catalog.copy()
     after.add(entry, anew)
     for name in catalog.dependants(entry.name) if anew else ():
         try:
@@ -434,9 +432,7 @@ def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
             raise SqlError(
                 f"'{entry.name}' is {a_kind(entry)}", next_step=f"write DROP {entry.kind.split()[-1].upper()}"
             )
-        trial = copy(catalog)
-        trial.entries = dict(catalog.entries)
-        trial.drop(entry.name, bool(node.args.get("cascade")))
+        catalog.copy().drop(entry.name, bool(node.args.get("cascade")))
     return S.Drop(entry.name, bool(node.args.get("cascade")))
 
 

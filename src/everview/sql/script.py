@@ -97,6 +97,16 @@ def parse_one(text: str) -> exp.Expr:
     return statements[0]
 
 
+def place_of_text(sql: str, value: str) -> Place | None:
+    """Where a string with this value stands in one statement, if it does.
+
+    >>> place_of_text("SELECT k RLIKE 'a+' FROM s", "a+").column
+    16
+    """
+    found = (n for n in parse_one(sql).find_all(exp.Literal) if n.is_string and n.this == value)
+    return next((place for node in found if (place := Script(sql).place(node)) is not None), None)
+
+
 def _plain(what: str) -> str:
     for pattern, words in _SAID:
         if pattern.fullmatch(what):

@@ -1,0 +1,77 @@
+"""Columns that files have and nobody declared, and declared ones that files do not have.
+
+Tasks see the columns of each file, and report them through an accumulator of Spark, without a job of its own.
+The driver tells each difference once for a store; the manifest has those that were told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark import SparkContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from everview.errors import listed, nearest
+
+Difference = tuple[str, str, str, str]
+"""A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
+Told = Mapping[str, Mapping[str, Sequence[str]]]
+
+LEFT_OUT, MISSING = "left out", "missing"
+
+
+class _Union(AccumulatorParam[frozenset[Difference]]):
+    def zero(self, value: frozenset[Difference]) -> frozenset[Difference]:
+        return frozenset()
+
+    def addInPlace(
+        self, value1: frozenset[Difference], value2: frozenset[Difference]
+    ) -> frozenset[Difference]:
+        return value1 | value2
+
+
+def new_differences(context: SparkContext) -> Accumulator[frozenset[Difference]]:
+    """Where tasks report differences."""
+    return context.accumulator(frozenset(), _Union())
+
+
+def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[Difference]:
+    """How the columns of a file of a stream or table differ from those declared.
+
+    >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
+    [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
+    """
+    there, own = ({n.strip().casefold(): n.strip() for n in names} for names in (header, declared))
+    more = [column for folded, column in there.items() if folded not in own and column]
+    missing = [column for folded, column in own.items() if folded not in there]
+    return frozenset(
+        [(name, LEFT_OUT, column, "") for column in more]
+        + [(name, MISSING, column, nearest(column, more) or "") for column in missing]
+    )
+
+
+def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
+    """What is to be said of differences that were not told yet, and all that are then told.
+
+    >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
+    >>> messages, told = tell(found, {})
+    >>> messages
+    ["'s' leaves out columns of its files: x", "a file of 's' has no column 'ts'; did you mean 'tss'?"]
+    >>> told, tell(found, told)[0]
+    ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
+    """
+    known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
+    left_out: dict[str, list[str]] = {}
+    missing = []
+    for name, kind, column, meant in sorted(found):
+        columns = known.setdefault(name, {}).setdefault(kind, [])
+        if column in columns:
+            continue
+        columns.append(column)
+        if kind == LEFT_OUT:
+            left_out.setdefault(name, []).append(column)
+        else:
+            hint = f"; did you mean '{meant}'?" if meant else ""
+            missing.append(f"a file of '{name}' has no column '{column}'{hint}")
+    more = [f"'{name}' leaves out columns of its files: {listed(c)}" for name, c in left_out.items()]
+    return more + missing, known

@@ -1,0 +1,69 @@
+"""Paths of files and folders: a name that is there is meant literally, whatever signs it has."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import everview
+from everview.algebra.text import string_sql
+from everview.catalog import Source
+from everview.runtime.reading import path_pattern
+from tests.engine.reading import put
+
+pytestmark = pytest.mark.spark
+
+SIGNS = [c for c in map(chr, range(1, 127)) if c != "/" and c not in string.ascii_letters + string.digits]
+
+
+def test_the_pattern_of_a_path_fits_just_what_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Every sign that a name may have, as Hadoop finds it. A file with a colon is found in its folder."""
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    files = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+    wrong = []
+    for sign in SIGNS:
+        name = f"x{sign}y"
+        folder = tmp_path / "folders" / name
+        put(folder, f"{name}.csv", "")
+        put(folder, name, "")
+        put(tmp_path / "files", f"{name}{sign}", "")
+        paths = [folder, folder / f"{name}.csv", folder / name, tmp_path / "files" / f"{name}{sign}"]
+        for path in paths:
+            pattern = path_pattern(Source("csv", str(path)))
+            expected = path.parent if sign == ":" and path != folder else path
+            if set(pattern) & set("[]{}*?\\"):
+                found = [str(s.getPath().toUri().getPath()) for s in files.globStatus(hadoop.Path(pattern))]
+            else:
+                found = [pattern]
+            if found != [str(expected)]:
+                wrong.append((str(path), pattern, found))
+    assert wrong == []
+
+
+NAMES = ("y[1]", "z{a}", "in [1]", "a*b", "a?b", "a\\b", "a,b", "a%20b", "12:30", "#", "it's", "é", "plain")
+
+
+def test_files_and_folders_with_odd_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Beside each of them lies what a pattern would take instead."""
+    for name in ("y1", "za", "in 1", "axb", "ab"):
+        put(tmp_path / "files", f"{name}.csv", "0\n")
+        put(tmp_path / name, "x.csv", "0\n")
+    expected: dict[str, tuple[int, int, int]] = {}
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        for number, name in enumerate(NAMES):
+            put(tmp_path / "files", f"{name}.csv", "1\n")
+            put(tmp_path / name, "x.csv", "1\n2\n")
+            put(tmp_path / name, "y.csv", "3\n")
+            paths = {"file": f"files/{name}.csv", "folder": name}
+            if ":" not in name:  # Hadoop finds no pattern in a folder with a colon
+                paths |= {"pattern": f"{name}/*.csv", "inside": f"{name}/x.csv"}
+            for kind, path in paths.items():
+                full = string_sql(str(tmp_path / path))
+                db.execute(f"CREATE TABLE {kind}{number} (k INT) FROM csv({full})")
+                expected[f"{kind}{number}"] = {"file": 1, "inside": 2}.get(kind, 3), 0, 0
+        db.run()
+        assert {name: tuple(counts) for name, counts in db.manifest().counts.items()} == expected
