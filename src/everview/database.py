@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
-from everview.algebra.time import UNDATED, Chronon, instant_words, parse_timestamp
+from everview.algebra.time import UNDATED, Chronon, instant_words
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.charts import Timeline, View
-from everview.charts.view import Instant
+from everview.charts.view import Instant, chronon_of
 from everview.engine import declare, explanation_of
 from everview.errors import EverviewError, PlanError, StoreError, ViewError, counted
 from everview.explanation import Explanation, explained
@@ -276,7 +276,7 @@ class Database:
         """Ends what goes on in the background, after the step under way."""
         self._pipeline.stop()
 
-    def query(self, sql: str, /, as_of: str | None = None, **parameters: object) -> DataFrame:
+    def query(self, sql: str, /, as_of: Instant = None, **parameters: object) -> DataFrame:
         """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame.
 
         `:name` in it stands for the value of the parameter of that name.
@@ -292,6 +292,8 @@ class Database:
 
         self._pipeline.check()
         require_view(self._catalog, view)  # before Spark is started for nothing
+        if since is not None and type(since) is not int:
+            raise PlanError(f"since: {since!r} is no step", next_step="give the number of a step")
         return self._pipeline.changes(self._work(), view, encoding, since)
 
     def explain(self, sql: str) -> Explanation:
@@ -303,6 +305,7 @@ class Database:
         """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
         from everview.runtime.questions import require_view
 
+        self._pipeline.check()
         found = require_view(self._catalog, name).name
         plan = self._work().views[found]
         key = keys_of(plan)
@@ -332,7 +335,7 @@ class Database:
 
 
 def question(
-    sql: str, catalog: Catalog, as_of: str | None = None, parameters: Mapping[str, object] | None = None
+    sql: str, catalog: Catalog, as_of: Instant = None, parameters: Mapping[str, object] | None = None
 ) -> Query:
     """The one SELECT that a text must be, bound, as of an instant if one is given. Nothing is carried out."""
     found: list[Query] = []
@@ -347,10 +350,7 @@ def question(
         raise PlanError("there is no query", next_step="write SELECT …")
     if as_of is None:
         return found[0]
-    instant = parse_timestamp(as_of)
-    if instant is None:
-        raise PlanError(f"'{as_of}' is no timestamp", next_step="write it as 2026-01-31T23:59:59 (UTC)")
-    return replace(found[0], as_of=instant)
+    return replace(found[0], as_of=chronon_of(as_of))
 
 
 def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:

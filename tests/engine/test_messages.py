@@ -148,12 +148,40 @@ def test_a_view_that_spark_cannot_compute(spark: SparkSession, tmp_path: Path) -
         ("Connection refused", "Spark has ended: its Java process is gone"),
         ("x\nCaused by: java.lang.OutOfMemoryError: Java heap space\n\tat y", "Spark has too little memory"),
         ("everview.errors.StoreError: odd\n  next: look", "odd"),
+        (
+            "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading "
+            "file file:///in%20d/1.csv.gz.  SQLSTATE: KD001\nCaused by: java.io.EOFException: Unexpected end",
+            "/in d/1.csv.gz cannot be read: Unexpected end",
+        ),
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///in/1.csv. "
+            "File does not exist. SQLSTATE: KD001",
+            "/in/1.csv was there and is gone, before it was read",
+        ),
+        (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/1.csv."
+            "  SQLSTATE: KD001\nCaused by: java.io.FileNotFoundException: /in/1.csv (Permission denied)",
+            "/in/1.csv cannot be read: this user has no right to read it",
+        ),
+        (
+            "Caused by: java.net.URISyntaxException: Relative path in absolute URI: .12:30.csv.crc\n\tat x",
+            "Spark cannot read a file whose path has a colon: 12:30.csv",
+        ),
     ],
 )
 def test_what_spark_says_in_one_line(text: str, said: str) -> None:
     error = failure(Exception(text))
     assert isinstance(error, StoreError)
     assert error.what == said
+
+
+def test_an_exception_of_a_users_function_is_no_fault_of_ours() -> None:
+    text = 'Traceback (most recent call last):\n  File "/home/me/a.py", line 2, in f\nValueError: odd\n'
+    error = failure(Exception(text), doing="rows for 't' cannot be taken")
+    assert isinstance(error, StoreError)
+    assert (
+        error.what == "rows for 't' cannot be taken: a Python function in the frame failed: ValueError: odd"
+    )
 
 
 def test_an_exception_of_a_task_is_a_fault_of_ours() -> None:
@@ -216,10 +244,12 @@ def start_and_break(db: Database, folder: Path) -> None:
     wait_for(lambda: db.status().background == "failed")
 
 
-BROKEN = "a step failed while reading {}: Unexpected end of input stream"
+BROKEN = "{}/2.csv.gz cannot be read: Unexpected end of input stream"
 
 
-@pytest.mark.parametrize("method", ["execute", "query", "changes", "run", "start", "stop", "explain", "wait"])
+@pytest.mark.parametrize(
+    "method", ["execute", "query", "changes", "run", "start", "stop", "explain", "wait", "view"]
+)
 def test_a_failure_in_the_background_is_raised_by_the_next_call(
     spark: SparkSession, tmp_path: Path, method: str
 ) -> None:
@@ -235,6 +265,7 @@ def test_a_failure_in_the_background_is_raised_by_the_next_call(
             "stop": db.stop,
             "explain": lambda: db.explain("SELECT 1 AS x"),
             "wait": db.wait,
+            "view": lambda: db.view("v"),
         }
         said = BROKEN.format(folder)
         assert said in (db.status().error or "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
 
 from everview.algebra.time import LEAST, Chronon, instant_words, parse_timestamp
@@ -16,7 +16,7 @@ MOST = 5_000  # changes in one picture, and records that hold at its beginning
 _NUMERIC = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Instant = str | datetime | None
+Instant = str | datetime | date | None
 
 
 class Changing(Protocol):
@@ -85,7 +85,7 @@ class View:
         return tuple(c for c in read.numeric if c not in labels) or read.numeric[-1:]
 
     def _read(self, since: Instant, until: Instant) -> _Read:
-        first, last = _chronon(since, "since"), _chronon(until, "until")
+        first, last = chronon_of(since, "since"), chronon_of(until, "until")
         if first is not None and last is not None and first >= last:
             raise PlanError("the range ends before it begins", next_step="give an earlier since")
         frame = self.db.changes(self.name)
@@ -131,14 +131,22 @@ def _held(shown: Any, at: Chronon | None) -> list[Record]:
     return [tuple(row[0]) for row in held.collect() for _ in range(min(row[1], LINES))]
 
 
-def _chronon(instant: Instant, what: str) -> Chronon | None:
+def chronon_of(instant: Instant, what: str = "") -> Chronon | None:
+    """The instant that a person gives as a text, a datetime or a date; UTC unless it says otherwise.
+
+    >>> chronon_of(date(1970, 1, 2), "since") == chronon_of("1970-01-02", "since") == 86_400_000_000
+    True
+    """
     if instant is None:
         return None
     if isinstance(instant, datetime):
         return (instant.replace(tzinfo=instant.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
-    found = parse_timestamp(instant)
+    if isinstance(instant, date):
+        return chronon_of(datetime(instant.year, instant.month, instant.day, tzinfo=UTC), what)
+    found = parse_timestamp(instant) if isinstance(instant, str) else None
     if found is None:
         raise PlanError(
-            f"{what}: '{instant}' is no timestamp", next_step="write it as 2026-01-31T23:59:59 (UTC)"
+            f"{what}: {instant!r} is no timestamp".removeprefix(": "),
+            next_step="write it as 2026-01-31T23:59:59 (UTC)",
         )
     return found

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 
 from everview.errors import EverviewError, Fault, StoreError
-from everview.runtime.reading import Fed, cause, path_of
+from everview.runtime.reading import Fed, cause, file_name, path_of, path_with_colon
 
 # What Spark raises: itself, on the way to its Java process, and when that process is gone.
 SPARK_FAILURES = (PySparkException, Py4JError, ConnectionError)
@@ -27,6 +27,10 @@ _JAVA_IS_GONE = re.compile(
     r"Answer from Java side is empty|Connection refused|Error while sending or receiving"
     r"|^An error occurred while calling \S+$"
 )
+
+_READING = re.compile(r"while reading file (\S+?)\.?\s[^\n]*SQLSTATE")  # Spark writes the path as a URI
+_DENIED = re.compile(r"Permission denied|AccessDenied|AccessControlException")
+_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
@@ -79,14 +83,43 @@ def failure(error: BaseException, fed: Sequence[Fed] = (), doing: str = "a step 
     ours = _OURS.search(text)
     if ours is not None:
         return StoreError(ours["what"], next_step=ours["next"] or _AS_IT_WAS)
+    colon, reading = path_with_colon(text), _READING.search(text)
+    if colon is not None:
+        return colon
+    if reading is not None:
+        return _unreadable(file_name(reading[1]), text)
     for pattern, said in _KNOWN:
         found = pattern.search(text)
         if found is not None:
             return said(found)
     where = f" while reading {path_of(fed[0].source)}" if len(fed) == 1 and fed[0].source else ""
+    files = re.findall(r'^\s+File "([^"]+)"', text, re.M)
+    if files and not any("everview" in file for file in files):  # a function in a frame that was given
+        return StoreError(
+            f"{doing}: a Python function in the frame failed: {_python_error(text)}",
+            next_step=f"mend the function; {_AS_IT_WAS}",
+        )
     if "Traceback (most recent call last)" in text:  # of Python, in a task: that is code of ours
         return Fault(f"{doing}{where}: {_python_error(text)}", next_step=_AS_IT_WAS)
     return StoreError(f"{doing}{where}: {cause(text)}", next_step=_AS_IT_WAS)
+
+
+def _unreadable(path: str, text: str) -> StoreError:
+    """What is said of a file that Spark was reading."""
+    if _DENIED.search(text):
+        return StoreError(
+            f"{path} cannot be read: this user has no right to read it",
+            next_step=f"check the rights of the file and of its folders, and run again; {_AS_IT_WAS}",
+        )
+    if _GONE.search(text):
+        return StoreError(
+            f"{path} was there and is gone, before it was read",
+            next_step=f"put it back and run again; {_AS_IT_WAS}",
+        )
+    return StoreError(
+        f"{path} cannot be read: {cause(text)}",
+        next_step=f"write it again, or take it away, and run again; {_AS_IT_WAS}",
+    )
 
 
 def _python_error(text: str) -> str:

@@ -8,6 +8,7 @@ the bound.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
@@ -51,6 +52,9 @@ from everview.runtime.work import Work as Work
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection
 
+_INTERVAL = re.compile(
+    r"\s*(?:interval\s+)?(?:\d+\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.I
+)
 _CLEAN_EVERY = 10  # steps
 _LOOK_EVERY = 60.0  # seconds, at files that were read
 _LOOK_SHARE = 0.02  # at most this part of the time is spent on it
@@ -316,6 +320,8 @@ class Pipeline:
     ) -> None:
         """Goes on in the background: a step whenever there is something, and at least every second."""
         self._require_still("start")
+        if not _INTERVAL.fullmatch(interval):
+            raise StoreError(f"{interval!r} is no interval", next_step="give one like '1 second'")
         self._require_evaluable(work)
         self._background = work
         with explained_failures(work.fed):

@@ -36,14 +36,15 @@ from everview.spark.physical import column
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-_TIME_OF_DAY = r'"\s*T?[0-9]{1,2}:'  # at the beginning of a value
+# At the beginning of a value, perhaps with escaped signs before it or in it.
+_TIME_OF_DAY = r'"\s*(?:[^"\\]{0,4}\\[^"]*)?(?:T[0-9\\]|[0-9]{0,3}:)'
 _OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
 
 
 def open_json(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     """The rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
-    options = options_of(source)
-    whole = options.get("multiline", "false").casefold() == "true"
+    options, json = options_of(source), _Json(entry, source)
+    whole = json.whole
     reader = session.readStream.format("text").options(**file_options(entry))
     place = place_of(entry)
     reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
@@ -53,7 +54,7 @@ def open_json(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
     frame = frame.selectExpr(valid, *columns_sql(place))
     line = f"explode({_elements('value')})" if whole else "value"
     lines = frame.selectExpr(f"{line} AS {_LINE}", *place).where(f"{_LINE} RLIKE {string_sql(_SIGN)}")
-    return _Json(entry, source).values(lines, list(place))
+    return json.values(lines, list(place))
 
 
 def _elements(text: str) -> str:
@@ -69,6 +70,11 @@ class _Json:
 
     entry: Fed
     source: Source
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether a file is one object or an array of them, instead of an object a line."""
+        return options_of(self.source).get("multiline", "false").casefold() == "true"
 
     @cached_property
     def broken(self) -> str:
@@ -133,7 +139,8 @@ class _Json:
         text = f"coalesce({_MENDED}, {_LINE})"
         encoding = encoding_of(options_of(self.source))
         bytes_ = f"it holds U+FFFD, which stands for bytes that are no {encoding}"
-        array = string_sql("it is an array and no JSON object; if each file is one, say multiLine => true")
+        hint = "" if self.whole else "; if each file is one, say multiLine => true"
+        array = string_sql(f"it is an array and no JSON object{hint}")
         several = string_sql("there is more in the line than one JSON object")
         wrong = [
             f"WHEN {self._parsed(text, [f])}.{self.broken} IS NOT NULL THEN {_wrong(f, text)}"

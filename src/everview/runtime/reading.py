@@ -61,11 +61,9 @@ def file_options(entry: Fed) -> dict[str, str]:
     """
     assert entry.source is not None
     given = options_of(entry.source)
-    path = path_of(entry.source)
-    named = {"pathglobfilter": _literal(os.path.basename(path))} if _has_colon(path) else {}
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
-    return {"maxfileage": "100000d", **named, **limit, **given}
+    return {"maxfileage": "100000d", **limit, **given}
 
 
 def reads_files(entry: Fed) -> bool:
@@ -158,8 +156,6 @@ def path_pattern(source: Source) -> str:
     Of what is not there, these signs are a pattern.
     """
     path = path_of(source)
-    if _has_colon(path):
-        path = os.path.dirname(path)  # `file_options` names the file
     if _SCHEME.match(path) or (os.path.isdir(path) and not _SIGNS.search(path)):
         return path
     parts = path.split("/")
@@ -192,11 +188,6 @@ def _as_pattern(path: str) -> str:
     return f"{path[: found.start()]}\\{path[found.start() :]}"
 
 
-def _has_colon(path: str) -> bool:
-    """Whether a path is a file that Hadoop cannot find by its path: with a colon, it takes it for a URI."""
-    return ":" in path and not _SCHEME.match(path) and os.path.isfile(path)
-
-
 def file_name(uri: str) -> str:
     """A file as it is shown: the path, if it is one of this machine.
 
@@ -217,6 +208,8 @@ def explained(entry: Fed, error: Exception, versions: Mapping[str, str]) -> Stor
             f"'{entry.name}' reads {path_of(source)}, and there is nothing",
             next_step="check the path; a folder may be empty, but must be there",
         )
+    if (colon := path_with_colon(text)) is not None:
+        return colon
     if "No FileSystem for scheme" in text or re.search(r"ClassNotFoundException: Class \S*FileSystem", text):
         return _without_library(entry, path, versions)
     if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find data source" in text:
@@ -235,6 +228,18 @@ def explained(entry: Fed, error: Exception, versions: Mapping[str, str]) -> Stor
     if isinstance(error, AnalysisException):
         return StoreError(f"'{entry.name}' cannot be read: {first_line(error)}", next_step="check its FROM")
     return StoreError(f"the source of '{entry.name}' failed: {cause(text)}", next_step="check its FROM")
+
+
+def path_with_colon(text: str) -> StoreError | None:
+    """What is said where Hadoop takes a name with a colon for a URI; it cannot read such a file."""
+    found = re.search(r"Relative path in absolute URI: ([^\n]*)", text)
+    if found is None:
+        return None
+    name = re.sub(r"^\.(.*)\.crc$", r"\1", found[1])
+    return StoreError(
+        f"Spark cannot read a file whose path has a colon: {name}",
+        next_step="rename it without the colon and run again",
+    )
 
 
 def _without_library(entry: Fed, path: str, versions: Mapping[str, str]) -> StoreError:

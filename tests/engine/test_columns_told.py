@@ -1,0 +1,51 @@
+"""Columns that files have and nobody declared, or the other way round, are told once for a store."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from pyspark.sql import SparkSession
+
+import everview
+from tests.engine.reading import dated, put
+
+pytestmark = pytest.mark.spark
+
+
+def test_columns_of_every_file_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "c", "1.csv", "k,v\n1,a\n")
+    (tmp_path / "p").mkdir()
+    pq.write_table(pa.table({"k": [1], "v": ["a"]}), tmp_path / "p" / "1.parquet")
+    make = f"""
+        CREATE TABLE c (k INT, v STRING) FROM csv('{tmp_path}/c', header => true);
+        CREATE TABLE p (k INT, v STRING) FROM parquet('{tmp_path}/p');
+    """
+
+    def told() -> list[str]:
+        with (
+            everview.connect(str(tmp_path / "store"), spark, partitions=1) as db,
+            warnings.catch_warnings(record=True) as found,
+        ):
+            warnings.simplefilter("always")
+            db.execute(make)
+            db.run()
+            return [str(w.message) for w in found if "file" in str(w.message)]
+
+    assert told() == []
+    put(tmp_path / "c", "2.csv", "extra,k,vv\nx,2,b\n")
+    pq.write_table(pa.table({"k": [2], "more": ["b"]}), tmp_path / "p" / "2.parquet")
+    dated(tmp_path / "p" / "2.parquet")
+    assert told() == [
+        "'c' leaves out columns of its files: extra, vv",
+        "'p' leaves out columns of its files: more",
+        "a file of 'c' has no column 'v'; did you mean 'vv'?",
+        "a file of 'p' has no column 'v'",
+    ]
+    put(tmp_path / "c", "3.csv", "extra,k,v,new\nx,3,c,y\n")
+    assert told() == ["'c' leaves out columns of its files: new"]
+    put(tmp_path / "c", "4.csv", "extra,k,vv\nx,2,b\n")
+    assert told() == []
