@@ -182,7 +182,7 @@ def _as_pattern(path: str) -> str:
     >>> print(_as_pattern("/in/a.csv"), _as_pattern("/in/a"))
     /in/a\\.csv /in/[a]
     """
-    found = re.search(r"[^/\w](?=[^/]*$)", path)
+    found = re.search(r"[^/\w\r\n](?=[^/]*$)", path)  # Hadoop does not unescape the end of a line
     if found is None:
         return f"{path[:-1]}[{path[-1]}]"
     return f"{path[: found.start()]}\\{path[found.start() :]}"
