@@ -65,5 +65,9 @@ def test_files_and_folders_with_odd_names(spark: SparkSession, tmp_path: Path) -
                 full = string_sql(str(tmp_path / path))
                 db.execute(f"CREATE TABLE {kind}{number} (k INT) FROM csv({full})")
                 expected[f"{kind}{number}"] = {"file": 1, "inside": 2}.get(kind, 3), 0, 0
+        for name in ("a[1].csv", "b{2}.csv", "c.csv"):
+            put(tmp_path / "usual", name, "1\n")
+        db.execute(f"CREATE TABLE usual (k INT) FROM csv('{tmp_path}/usual')")
+        expected["usual"] = 3, 0, 0
         db.run()
         assert {name: tuple(counts) for name, counts in db.manifest().counts.items()} == expected

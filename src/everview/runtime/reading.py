@@ -6,6 +6,7 @@ A reader gives the columns of a stream or a table as c0, c1, …, and beside the
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -62,6 +63,9 @@ def file_options(entry: Fed) -> dict[str, str]:
     assert entry.source is not None
     given = options_of(entry.source)
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
+    if _has_signs_of_patterns(path_of(entry.source)):
+        # Spark reads all files of a batch once for each that has such a sign in its path.
+        given = {k: v for k, v in given.items() if k not in _SIZES} | {_SIZES[0]: "1"}
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
     return {"maxfileage": "100000d", **limit, **given}
 
@@ -165,6 +169,18 @@ def path_pattern(source: Source) -> str:
     if os.path.isfile(path) and not _SIGNS.search(literal):
         literal = _as_pattern(literal)
     return "/".join([literal, *parts[there:]])
+
+
+def _has_signs_of_patterns(path: str) -> bool:
+    """Whether files that are there have signs of a pattern in their paths."""
+    if _SCHEME.match(path):
+        return False
+    if os.path.exists(path):
+        names = (name for _, folders, files in os.walk(path) for name in (*folders, *files))
+        return _SIGNS.search(path) is not None or any(map(_SIGNS.search, names))
+    folder = os.path.dirname(path)
+    literal = folder if os.path.exists(folder) else ""
+    return any(map(_SIGNS.search, (literal, *glob.iglob(glob.escape(literal) + path[len(literal) :]))))
 
 
 def _literal(text: str) -> str:
