@@ -90,7 +90,7 @@ def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.E
 # What changes nothing here: the dialect's own notes, words that are the default, names that need no relation.
 IDLE = {
     (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),
-    (exp.Div, "safe"), (exp.DPipe, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
+    (exp.Div, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
     (exp.Version, "this"), (exp.Join, "kind"), (exp.Trim, "position"), (exp.Union, "distinct"),
 }  # fmt: skip
 

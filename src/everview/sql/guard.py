@@ -58,7 +58,7 @@ USED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.DataType: ("this", "expressions", "nested", "kind"),
     exp.DataTypeParam: ("this",),
     exp.Tuple: ("expressions",),
-    # expressions; what is `safe` about / and || the dialect says of itself
+    # expressions; what is `safe` about / the dialect says of itself
     **dict.fromkeys((exp.Neg, exp.Not, exp.BitwiseNot), ("this",)),
     **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape, exp.Filter, exp.Extract), _BINARY),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _BINARY),
@@ -66,7 +66,8 @@ USED: dict[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv), _BINARY),
     **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _BINARY),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _BINARY),
-    **dict.fromkeys((exp.Div, exp.DPipe), (*_BINARY, "safe")),
+    exp.Div: (*_BINARY, "safe"),
+    exp.DPipe: _BINARY,
     **dict.fromkeys((exp.Like, exp.ILike), (*_BINARY, "negate")),
     exp.RegexpLike: _BINARY,
     exp.Between: ("this", "low", "high"),
