@@ -20,6 +20,7 @@ SAMPLES = [
     " ORDER BY y",
     "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > 0) FROM s GROUP BY k HAVING COUNT(*) > 1 LIMIT 3 OFFSET 1",
     "SELECT x.k FROM (SELECT * FROM s) AS x (k, w, at) JOIN r USING (k) LEFT JOIN t ON t.id = x.w",
+    "SELECT s.k FROM s SEMI JOIN t ON s.k = t.id NATURAL ANTI JOIN latest FULL JOIN r ON s.v = r.v",
     "SELECT s.k FROM s JOIN t FOR SYSTEM_TIME AS OF s.ts ON t.id = s.k",
     "SELECT k FROM s UNION SELECT k FROM r EXCEPT SELECT k FROM r INTERSECT SELECT v FROM r",
     "SELECT * EXCEPT (k) FROM (VALUES (1, 'a')) AS w (k, name)",
@@ -91,7 +92,7 @@ def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.E
 IDLE = {
     (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),
     (exp.Div, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
-    (exp.Version, "this"), (exp.Join, "kind"), (exp.Trim, "position"), (exp.Union, "distinct"),
+    (exp.Version, "this"), (exp.Trim, "position"), (exp.Union, "distinct"),
 }  # fmt: skip
 
 

@@ -206,16 +206,17 @@ def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Cont
     condition = _condition(join, shared, both, context)
     version = _version(tree)
     if kind in ("SEMI", "ANTI"):
-        if side == "RIGHT" or version is not None:
-            what = "a RIGHT" if side == "RIGHT" else "FOR SYSTEM_TIME AS OF in a"
+        if version is not None:
             raise context.script.error(
-                f"{what} {kind} join is not available",
-                join if version is None else version,
-                next_step="swap the two sides" if version is None else "use JOIN or LEFT JOIN",
+                f"FOR SYSTEM_TIME AS OF in a {kind} join is not available",
+                version,
+                next_step="use JOIN or LEFT JOIN",
             )
         refuse_non_retroactive(left, right, join.this, context)
         gone = "a SEMI or ANTI join has the columns of its left side only"
         before.unseen |= {name.casefold(): gone for name, _ in other.relations if name is not None}
+        keys = [s.left for s in shared]
+        before.columns = [*keys, *(c for c in before.columns if c not in keys)]
         made = N.SemiJoin if kind == "SEMI" else N.AntiJoin
         return made(left, right, condition), before
     if version is not None and isinstance(tree, Relation):
@@ -314,19 +315,15 @@ def _join_as_of(
 
 def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
     """The columns of USING in its order; those of a NATURAL join in that of the left side, as in Spark."""
-    method = join.method.upper()
-    if method not in ("", "NATURAL"):
-        raise context.script.error(
-            f"{'an' if method[0] in 'AEIOU' else 'a'} {method} join is not available", join
-        )
-    if method and (join.args.get("on") is not None or join.args.get("using")):
+    natural = join.method.upper() == "NATURAL"
+    if natural and (join.args.get("on") is not None or join.args.get("using")):
         raise context.script.error(
             "a NATURAL join has no condition of its own",
             join,
             next_step="leave NATURAL out, or the condition",
         )
     names = [(i.name, i) for i in join.args.get("using") or ()]
-    if method == "NATURAL":
+    if natural:
         there = {c.name.casefold() for c in right.columns}
         names = [(c.name, join) for c in left.columns if c.name.casefold() in there]
     shared = []

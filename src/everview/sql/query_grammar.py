@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
-from everview.sql.brackets import WindowParser
+from everview.sql.join_grammar import JoinParser
 
 STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 
-class QueryParser(WindowParser):
+class QueryParser(JoinParser):
     """Spark's queries, with windows and synchronization behind relations."""
 
     def _is_query_start(self) -> bool:
@@ -102,19 +102,6 @@ class QueryParser(WindowParser):
         if not rows:
             self._fail("expected a row of values", next_step="write VALUES (1, 'a'), (2, 'b')")
         return exp.Values(expressions=rows, alias=self._parse_table_alias())
-
-    def _parse_join(
-        self,
-        skip_join_token: bool = False,
-        parse_bracket: bool = False,
-        alias_tokens: Collection[TokenType] | None = None,
-    ) -> exp.Join | None:
-        return super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
-
-    def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
-        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
-        JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
-        return iter(()) if alias_tokens is not None else super()._parse_joins()
 
     def _streamed_relation(self) -> exp.Expr | None:
         """ISTREAM(query) in FROM, in brackets of its own or not."""
