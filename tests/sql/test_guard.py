@@ -88,6 +88,55 @@ def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.E
             assert refused.value.place is not None
 
 
+# No name, no text and no expression that is bound: what sqlglot takes for a name where none stands.
+STRANGERS = (exp.Placeholder(), exp.Placeholder(this="a"), exp.Parameter(this=exp.var("v1")))
+for stranger in STRANGERS:
+    stranger.meta.update(start=0, end=0)  # as the parser notes it
+
+
+@pytest.mark.parametrize("sql", SAMPLES)
+def test_an_argument_of_another_kind_is_refused_with_its_place(sql: str) -> None:
+    """A parameter in the place of any part of a query."""
+    count = len(list(parse_script(sql)[0].walk()))
+    for place in range(count):
+        for name in USED.get(type(list(parse_script(sql)[0].walk())[place]), ()):
+            for stranger in STRANGERS:
+                statement = parse_script(sql)[0]
+                node = list(statement.walk())[place]
+                if not (value := node.args.get(name)):
+                    continue
+                node.set(name, [stranger.copy(), *value[1:]] if isinstance(value, list) else stranger.copy())
+                with pytest.raises(EverviewError) as refused:
+                    bind_statement(statement, Script(sql), known())
+                assert refused.value.place is not None, f"{type(node).__name__}.{name} of {sql}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "at"),
+    [
+        ("SELECT k FROM s@v1", "@v1"),
+        ("SELECT k FROM s ?", "?"),
+        ("SELECT k FROM s $x", "$x"),
+        ("SELECT k FROM s :x", ":x"),
+        ("SELECT k FROM (SELECT k FROM s) @x", "@x"),
+        ("SELECT s.k FROM s JOIN r@v2 ON s.k = r.k", "@v2"),
+        ("SELECT k ? FROM s", "?"),
+        ("SELECT k :a FROM s", ":a"),
+        ("WITH ? AS (SELECT k FROM s) SELECT k FROM s", "?"),
+        ("SELECT a FROM (SELECT k FROM s) AS d (?)", "?"),
+    ],
+)
+def test_a_name_is_a_name(sql: str, at: str) -> None:
+    (statement,) = parse_script(sql)
+    with pytest.raises(EverviewError) as refused:
+        bind_statement(statement, Script(sql), known())
+    lead = " " * sql.index(at)
+    assert str(refused.value) == (
+        f"expected a name\n  line 1, column {sql.index(at) + 1}\n    {sql}\n    {lead}{'^' * len(at)}\n"
+        "  next: write a name, or leave this out"
+    )
+
+
 # What changes nothing here: the dialect's own notes, words that are the default, names that need no relation.
 IDLE = {
     (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),

@@ -29,6 +29,8 @@ class JoinParser(WindowParser):
     ) -> exp.Join | None:
         first = self._curr
         join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
+        if join is None and first and first.token_type == TokenType.COMMA:
+            self._fail("expected the name of a stream, a table or a view after this comma", first)
         if join is not None and join.kind == "CROSS" and join.args.get("using"):
             self._refuse_join(first, first, "a CROSS join has no USING", "write JOIN instead of CROSS JOIN")
         return join
@@ -63,7 +65,7 @@ class JoinParser(WindowParser):
         """USING (a, b): names of columns that both sides have."""
         if not self._match(TokenType.L_PAREN):
             self._fail("USING takes names of columns in brackets", next_step="write USING (column)")
-        names: list[exp.Expr] = self._parse_csv(lambda: self._name("a column"))  # type: ignore[arg-type]
+        names: list[exp.Expr] = self._parse_csv(lambda: self._name("a column"))
         if self._curr and self._curr.token_type == TokenType.DOT:
             self._fail(
                 "USING takes names of columns without a relation",

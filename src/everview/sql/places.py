@@ -92,6 +92,8 @@ class PlacedParser(SparkParser):
         token = token or self._curr
         if message.startswith("Invalid expression") and token and token.token_type in _CLOSERS:
             message = f"this {token.text} closes nothing"
+        if token and token.token_type == TokenType.PIPE_GT:
+            self._fail("|> is not available", token, next_step="write a subquery: FROM (SELECT …)")
         if self._word() == "AS" and self._next and self._next.text.upper() == "OF":
             message = "AS OF may only end an ad hoc SELECT"
         if message == "Expected TYPE after CAST" and token and token.token_type in WORDS:

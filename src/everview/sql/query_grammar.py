@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -46,6 +47,22 @@ class QueryParser(JoinParser):
         self._match_r_paren()
         return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
 
+    def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        """A call; EXISTS has a query in its brackets, in brackets of its own or not."""
+        if self._word() == "EXISTS" and self._next.token_type == TokenType.L_PAREN:
+            return self._placed(self._parse_exists_query)  # type: ignore[no-any-return]
+        return super()._parse_function_call(*arguments, **named)
+
+    def _parse_exists_query(self) -> exp.Expr:
+        self._advance(2)
+        query = self._parse_full_query()
+        self._match_r_paren()
+        return exp.Exists(this=query)
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query | None:
+        self.raise_error("|> is not available")
+        return None
+
     def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
         if not self._match_text_seq("AS", "OF"):
             return query
@@ -77,8 +94,8 @@ class QueryParser(JoinParser):
         parsed = super()._parse_table(
             schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
         )
-        if isinstance(parsed, exp.Subquery) and (sync := self._sync()):
-            parsed.meta["sync"] = sync
+        if isinstance(parsed, exp.Subquery):
+            self._take_sync(parsed)
         return parsed
 
     def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
@@ -115,8 +132,7 @@ class QueryParser(JoinParser):
         self._window_brackets(subquery)
         if alias := self._parse_table_alias():
             subquery.set("alias", alias)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
+        self._take_sync(subquery)
         return subquery
 
     def _at_relation_name(self) -> bool:
@@ -130,18 +146,24 @@ class QueryParser(JoinParser):
         table = exp.Table(this=self._name("a stream, a table or a view"))
         self._window_brackets(table)
         version = self._parse_version()
-        sync = self._sync()
+        self._take_sync(table)
         if alias := self._parse_table_alias():
             table.set("alias", alias)
         table.set("version", version or self._parse_version())
-        if sync := sync or self._sync():
-            table.meta["sync"] = sync
+        self._take_sync(table)
         return table
 
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
             return None
         return super()._parse_table_alias(alias_tokens)
+
+    def _take_sync(self, relation: exp.Expr) -> None:
+        """SYNC behind a relation, before its alias or after it, but once."""
+        if sync := self._sync():
+            if relation.meta.get("sync"):
+                raise self._refused("SYNC stands twice", sync, next_step="leave one of them out")
+            relation.meta["sync"] = sync
 
     def _sync(self) -> exp.Expr | None:
         return self._placed(self._parse_sync)  # type: ignore[no-any-return]
@@ -164,8 +186,7 @@ class QueryParser(JoinParser):
             return super()._parse_subquery(this, parse_alias)
         subquery = exp.Subquery(this=this)
         self._window_brackets(subquery)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
+        self._take_sync(subquery)
         if parse_alias and (alias := self._parse_table_alias()):
             subquery.set("alias", alias)
         return subquery
