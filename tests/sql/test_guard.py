@@ -30,6 +30,7 @@ SAMPLES = [
     "SELECT CASE k WHEN 1 THEN 2 ELSE 3 END FROM s",
     "SELECT name LIKE 'a', name ILIKE 'a', name RLIKE 'a', name LIKE 'a' ESCAPE '!', name || 'x' FROM t",
     "SELECT TRIM(BOTH 'x' FROM name), SUBSTRING(name FROM 1 FOR 2), upper(name) FROM t",
+    "SELECT name LIKE ANY ('a%', 'b'), name NOT ILIKE ALL ('c') FROM t",
     "SELECT POSITION('a', name, 2) FROM t",
     "SELECT CAST(k AS DECIMAL(5, 2)), TRY_CAST(k AS INT), k::BIGINT FROM s",
     "SELECT EXTRACT(HOUR FROM ts), X'1F', r'a' FROM s",

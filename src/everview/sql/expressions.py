@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
@@ -105,6 +106,12 @@ class ExpressionBinder:
                 "OVER (…) is not available: a view is about a snapshot, not about an order of rows",
                 node,
                 next_step="use a window bracket after the stream and GROUP BY",
+            )
+        if isinstance(node, (exp.Any, exp.All)) and not isinstance(node.this, exp.Query):
+            return self.script.error(
+                "values of ANY and ALL follow LIKE and ILIKE only, without ESCAPE",
+                node,
+                next_step="use IN (…), or join conditions by OR or AND",
             )
         if isinstance(node, (exp.Select, exp.Subquery, exp.SetOperation, exp.Exists, exp.Any, exp.All)):
             return self.script.error(
@@ -228,8 +235,22 @@ class ExpressionBinder:
         return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), T.BINARY)
 
     def pattern(self, node: exp.Binary) -> Expression:
+        if isinstance(node.expression, (exp.Any, exp.All)):
+            return self._patterns(node, node.expression)
         matched = self._called(_PATTERNS[type(node)], [node.this, node.expression])
         return Not(matched) if node.args.get("negate") else matched
+
+    def _patterns(self, node: exp.Binary, several: exp.Any | exp.All) -> Expression:
+        """LIKE ANY ('a%', 'b%'), LIKE ALL (…); NOT is about each of the patterns."""
+        if type(node) not in (exp.Like, exp.ILike) or not isinstance(several.this, (exp.Tuple, exp.Paren)):
+            raise self._refusal(several)
+        parts = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.this]
+        if not parts:
+            raise self.script.error("LIKE ANY and LIKE ALL take patterns in brackets", node)
+        matched: list[Expression] = [self._called(_PATTERNS[type(node)], [node.this, p]) for p in parts]
+        if node.args.get("negate"):
+            matched = [Not(m) for m in matched]
+        return reduce(Or if isinstance(several, exp.Any) else And, matched)
 
     def escape(self, node: exp.Escape) -> Expression:
         inner = node.this
@@ -382,6 +403,12 @@ class ExpressionBinder:
         return AggregateRef(AggregateCall("count", one_key(values), True, condition), tuple(values))
 
 
+def tells_time(node: exp.Expr) -> bool:
+    """Whether this is CURRENT_TIMESTAMP, now() or another clock."""
+    called = isinstance(node, exp.Anonymous) and node.name.casefold() in CLOCKS
+    return called or isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate))
+
+
 def _changes_sign(type_: T.DataType) -> bool:
     """Whether the minus before a constant of this type is done at once; a decimal keeps it as Spark does."""
     return type_.is_integer or type_.is_float or type_ == T.INTERVAL
@@ -438,7 +465,7 @@ _COMPARISONS = {
 }  # fmt: skip
 _PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
-CLOCKS = {
+CLOCKS: dict[str, T.DataType] = {
     "current_timestamp": T.TIMESTAMP, "now": T.TIMESTAMP, "localtimestamp": T.TIMESTAMP,
     "current_date": T.DATE, "curdate": T.DATE,
 }  # fmt: skip

@@ -92,6 +92,8 @@ USED: dict[type[exp.Expr], dict[str, Kinds]] = {
     exp.DPipe: _BINARY,
     **{key: {**_BINARY, "negate": _FLAG} for key in (exp.Like, exp.ILike)},
     exp.RegexpLike: _BINARY,
+    exp.Any: _ONE,
+    exp.All: _ONE,
     exp.Extract: {"this": (exp.Var,), "expression": _ANY},
     exp.Between: {**_ONE, "low": _ANY, "high": _ANY},
     exp.In: {**_ONE, **_LIST, "query": _ANY, "field": _ANY},
@@ -214,7 +216,7 @@ def _refuse(node: exp.Expr, name: str, value: object, script: Script) -> Excepti
     if name == "kind" and isinstance(value, str):
         words = f"{words} {value}"
     place = _nearest_place(None if name == "this" else first, node, script)
-    if isinstance(node, exp.Subquery):
+    if isinstance(node, exp.Subquery) and name in USED[exp.Select]:
         return script.error(
             f"{words} cannot stand behind brackets",
             place,

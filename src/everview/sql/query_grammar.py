@@ -25,17 +25,23 @@ class QueryParser(JoinParser):
 
     def _parse_full_query(self) -> exp.Expr:
         """A query: SELECT … with set operations, or a stream function around one."""
-        if self._at_stream_function():
-            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
         if self._match(TokenType.L_PAREN):
-            query: exp.Expr | None = exp.Subquery(this=self._parse_full_query())
+            brackets = exp.Subquery(this=self._parse_full_query())
             self._match_r_paren()
+            self._window_brackets(brackets)
+            self._take_sync(brackets)
+            query: exp.Expr | None = brackets
         else:
             query = self._parse_select() if self._is_query_start() else None
         if query is None:
             self._fail("expected a SELECT")
             raise AssertionError
         return self._parse_query_modifiers(self._parse_set_operations(query)) or query
+
+    def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        if self._at_stream_function():
+            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
+        return super()._parse_select(*arguments, **named)
 
     def _at_stream_function(self) -> bool:
         return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
@@ -107,6 +113,10 @@ class QueryParser(JoinParser):
             if cte.alias.casefold() in seen:
                 raise self._refused(f"WITH names '{cte.alias}' twice", cte.args["alias"])
             seen.add(cte.alias.casefold())
+        if clause is not None and (self._word() == "VALUES" or self._at_stream_function()):
+            word = self._word()
+            instead = "write SELECT * FROM (VALUES …)" if word == "VALUES" else f"put WITH into {word}(…)"
+            self._fail(f"WITH stands before a SELECT, not before {word}", next_step=instead)
         return clause
 
     def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
@@ -121,14 +131,10 @@ class QueryParser(JoinParser):
         return exp.Values(expressions=rows, alias=self._parse_table_alias())
 
     def _streamed_relation(self) -> exp.Expr | None:
-        """ISTREAM(query) in FROM, in brackets of its own or not."""
-        index, wrapped = self._index, self._match(TokenType.L_PAREN)
+        """ISTREAM(query) in FROM."""
         if not self._at_stream_function():
-            self._retreat(index)
             return None
         subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
-        if wrapped:
-            self._match_r_paren()
         self._window_brackets(subquery)
         if alias := self._parse_table_alias():
             subquery.set("alias", alias)
