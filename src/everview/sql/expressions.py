@@ -24,7 +24,6 @@ from everview.algebra.expressions import (
     Arithmetic,
     Call,
     Case,
-    Cast,
     Comparison,
     Expression,
     InList,
@@ -37,7 +36,7 @@ from everview.algebra.expressions import (
 from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
 from everview.algebra.numbers import negated
 from everview.algebra.text import string_sql
-from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
+from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
@@ -46,6 +45,7 @@ from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targ
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
+from everview.sql.times import CLOCKS, as_days, seconds_of
 from everview.sql.windows import is_now
 
 
@@ -152,7 +152,7 @@ class ExpressionBinder:
         left, right = self._operands(node, operator)
         both = {left.type, right.type}
         if operator in "+-" and both == {T.DATE, T.INTERVAL}:
-            left, right = _as_days(left, node.this), _as_days(right, node.expression)
+            left, right = as_days(left, node.this), as_days(right, node.expression)
         if operator in "+-" and both == {T.TIMESTAMP, T.INT}:
             raise AlgebraError(
                 f"{left.type} {operator} {right.type} has no meaning", next_step="add an INTERVAL '5' SECOND"
@@ -281,7 +281,7 @@ class ExpressionBinder:
                 choices=EXTRACTED,
             )
         operand = self.bind(node.expression)
-        return _seconds(operand) if field == "SECOND" else Call(EXTRACTED[field], (operand,))
+        return seconds_of(operand) if field == "SECOND" else Call(EXTRACTED[field], (operand,))
 
     def trim(self, node: exp.Trim) -> Expression:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
@@ -403,32 +403,9 @@ class ExpressionBinder:
         return AggregateRef(AggregateCall("count", one_key(values), True, condition), tuple(values))
 
 
-def tells_time(node: exp.Expr) -> bool:
-    """Whether this is CURRENT_TIMESTAMP, now() or another clock."""
-    called = isinstance(node, exp.Anonymous) and node.name.casefold() in CLOCKS
-    return called or isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate))
-
-
 def _changes_sign(type_: T.DataType) -> bool:
     """Whether the minus before a constant of this type is done at once; a decimal keeps it as Spark does."""
     return type_.is_integer or type_.is_float or type_ == T.INTERVAL
-
-
-def _as_days(e: Expression, syntax: exp.Expr) -> Expression:
-    """INTERVAL '3' DAY beside a date is a number of days, so that the sum is a date again, as in Spark."""
-    unit = syntax.args.get("unit") if isinstance(syntax, exp.Interval) else None
-    in_days = isinstance(unit, exp.Var) and unit.name.upper() in ("DAY", "DAYS")
-    if in_days and isinstance(e, Literal) and isinstance(e.value, int) and e.value % DAY == 0:
-        return Literal(e.value // DAY, T.INT)
-    return e
-
-
-def _seconds(instant: Expression) -> Expression:
-    """EXTRACT(SECOND FROM …) has the fraction too, as in Spark: a DECIMAL(8,6)."""
-    if instant.type == T.DATE:
-        instant = Cast(instant, T.TIMESTAMP)
-    micros = Call("pmod", (Call("unix_micros", (instant,)), Literal(MINUTE, T.INT)))
-    return Cast(Arithmetic("/", Cast(micros, T.decimal(8, 0)), Literal(SECOND, T.INT)), T.decimal(8, 6))
 
 
 def _read_as(e: Expression, type_: T.DataType) -> Expression:
@@ -465,11 +442,6 @@ _COMPARISONS = {
 }  # fmt: skip
 _PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
-CLOCKS: dict[str, T.DataType] = {
-    "current_timestamp": T.TIMESTAMP, "now": T.TIMESTAMP, "localtimestamp": T.TIMESTAMP,
-    "current_date": T.DATE, "curdate": T.DATE,
-}  # fmt: skip
-"""The functions that tell the time of an ad hoc query, each with its type."""
 _CHOOSING = ("if", "nvl2")
 _COMPARING = ("coalesce", "nvl", "ifnull", "nullif", "greatest", "least")
 

@@ -15,10 +15,10 @@ from everview.catalog import StreamEntry, TableEntry
 from everview.errors import SqlError, counted
 from everview.sql import ast
 from everview.sql.context import Context
-from everview.sql.expressions import tells_time
 from everview.sql.literals import EXAMPLES
 from everview.sql.scope import Scope
 from everview.sql.script import Script
+from everview.sql.times import tells_time
 
 
 def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> tuple[Record, ...]:
