@@ -61,12 +61,12 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 
 def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
-    """LIKE without regard to case.
+    """LIKE of both texts in lower case; the escape character stays as it is, and in upper case escapes nothing.
 
-    >>> ilike("Everview", "EVER%")
-    True
+    >>> ilike("Everview", "EVER%"), ilike("x%", "xA%", "a"), ilike("xab", "xA%", "A")
+    (True, True, True)
     """
-    return like(text.lower(), pattern.lower(), escape.lower())
+    return like(text.lower(), pattern.lower(), escape)
 
 
 @cache

@@ -170,7 +170,8 @@ def _guard_like(call: Call) -> Expression:
     if not isinstance(pattern, Literal):
         return _tried(call)
     escape = escapes[0].value if escapes and isinstance(escapes[0], Literal) else "\\"
-    broken = like_problem(str(pattern.value), str(escape)) is not None
+    text = str(pattern.value).lower() if call.name == "ilike" else str(pattern.value)
+    broken = like_problem(text, str(escape)) is not None
     return Literal(None, T.BOOLEAN) if broken and pattern.value is not None else call
 
 
