@@ -24,7 +24,7 @@ from everview.sql import bind_script, relation_of, view_plan
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
 from everview.temporal.keys import keys_of
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 
 if TYPE_CHECKING:
     from everview.runtime.bounds import Arrived

@@ -347,8 +347,9 @@ class ExpressionBinder:
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
-        if name in _CHOOSING:  # what they choose from comes behind the condition
-            arguments = (arguments[0], *as_text_if_mixed(arguments[1:]))
+        if name in _CHOOSING:
+            first = _CHOOSING[name]
+            arguments = (*arguments[:first], *as_text_if_mixed(arguments[first:]))
         wanted = text_targets(node.name, arguments)
         read = zip(arguments, wanted, node.expressions, strict=True)
         arguments = tuple(self.beside(a, t or T.STRING, syntax) for a, t, syntax in read)
@@ -442,8 +443,9 @@ _COMPARISONS = {
 }  # fmt: skip
 _PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
-_CHOOSING = ("if", "nvl2")
-_COMPARING = ("coalesce", "nvl", "ifnull", "nullif", "greatest", "least")
+_CHOOSING = {"if": 1, "nvl2": 1, "coalesce": 0, "nvl": 0, "ifnull": 0}
+"""The functions that yield one of their arguments, and the first that they choose from."""
+_COMPARING = ("nullif", "greatest", "least")
 
 Handler = Callable[[ExpressionBinder, Any], Expression]
 B = ExpressionBinder
