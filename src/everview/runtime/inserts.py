@@ -12,6 +12,7 @@ from everview.algebra.schema import Schema
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.runtime.arrow_values import arrow_of
 from everview.runtime.columns import fitted_column
 from everview.runtime.rows import frame_of, record_by_position, record_of
 from everview.spark.physical import column
@@ -103,7 +104,7 @@ def _from_table(table: Frame, columns: Schema, defaults: Mapping[str, object]) -
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(columns):
         if field.name in given:
-            shown[column(i)] = fitted_column(table[given[field.name]], field)
+            shown[column(i)] = fitted_column(arrow_of(table[given[field.name]]), field)
         else:
             default = frame_of([(defaults.get(field.name),)], [field.type], [0])[column(0)]
             shown[column(i)] = default.new_from_index(0, table.height)

@@ -85,10 +85,23 @@ def _value(value: object, field: Field) -> object:
     found = _counted(value, field.type)
     if found is None and value is not None:
         raise StoreError(
-            f"the column '{field.name}' takes {field.type}, not {value!r}",
+            f"the column '{field.name}' takes {field.type}, not {shown_value(value)}",
             next_step="convert the value, or declare another type",
         )
     return found
+
+
+def shown_value(value: object) -> str:
+    """A value for a message, as Python writes it; what is long is cut.
+
+    >>> shown_value("a" * 200) == "'" + "a" * 99 + "…"
+    True
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more than 4300 digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _counted(value: object, type_: T.DataType) -> object:
@@ -120,4 +133,5 @@ def _counted(value: object, type_: T.DataType) -> object:
     return None
 
 
+_SHOWN = 100  # letters
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
