@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from hypothesis import strategies as st
+
+from everview.algebra import types as T
 
 UNITS = ("s", "ms", "us", "ns")
 TEXTS = ("", "a", 'q"\\', "\n", "é", "1", "2026-01-01", "true")
@@ -19,6 +22,18 @@ EXACT = Context(prec=80)
 def columns(draw: st.DrawFn, size: int) -> pa.Array:
     """A column of some type, of so many values."""
     return draw(st.one_of(numbers(size), instants(size), others(size), nested(size)))
+
+
+@st.composite
+def cases(draw: st.DrawFn, types: Sequence[T.DataType]) -> tuple[pa.Array, T.DataType]:
+    """A column, and one of the declared types: more often than not one that it can fit."""
+    kinds = (
+        (numbers, [t for t in types if t.is_numeric]),
+        (instants, [T.DATE, T.TIMESTAMP, T.INTERVAL]),
+        (columns, types),
+    )
+    values, fitting = draw(st.sampled_from(kinds))
+    return draw(values(draw(st.integers(1, 4)))), draw(st.sampled_from(fitting))
 
 
 @st.composite

@@ -137,20 +137,7 @@ def reason_and_text(batch: pa.RecordBatch) -> list[tuple[str, str]]:
     return list(zip(batch[REASON].to_pylist(), batch[ORIGINAL].to_pylist(), strict=True))
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[pa.Array, T.DataType]:
-    """A column, and more often than not a type that it can fit."""
-    size = draw(st.integers(1, 4))
-    kinds = (
-        (random_arrow.numbers, [t for t in TYPES if t.is_numeric]),
-        (random_arrow.instants, [T.DATE, T.TIMESTAMP, T.INTERVAL]),
-        (random_arrow.columns, TYPES),
-    )
-    values, types = draw(st.sampled_from(kinds))
-    return draw(values(size)), draw(st.sampled_from(types))
-
-
-@given(cases())
+@given(random_arrow.cases(TYPES))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_value_is_taken_as_from_a_dict(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[pa.Array, T.DataType]
