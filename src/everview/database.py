@@ -223,7 +223,10 @@ class Database:
         self._catalog.clock_grain = now.clock_grain
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
+        """Rows for a stream or a table: tuples; by column names dicts, named tuples, Spark rows and tables.
+
+        A table is one of pandas, Arrow, Polars or Spark.
+        """
         self._pipeline.check()
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)
