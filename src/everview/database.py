@@ -24,7 +24,7 @@ from everview.sql import bind_script, relation_of, view_plan
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
 from everview.temporal.keys import keys_of
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 
 if TYPE_CHECKING:
     from everview.runtime.bounds import Arrived
@@ -222,7 +222,10 @@ class Database:
         self._catalog.take_over(self._pipeline.store.load_catalog())
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table: tuples, or dicts, pandas, Arrow, Polars or Spark by column names."""
+        """Rows for a stream or a table: tuples; by column names dicts, named tuples, Spark rows and tables.
+
+        A table is one of pandas, Arrow, Polars or Spark.
+        """
         self._pipeline.check()
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)

@@ -31,7 +31,7 @@ from everview.errors import PlanError
 from everview.explanation import Explanation, explained
 from everview.sql import bind_script
 from everview.sql import statements as S
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from everview.errors import TemporalError
 from everview.runtime.runs import TraceId
 from everview.spark.catalyst import spark_type
 from everview.sql import plan_of
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 from tests.sql.oracle import DOMAIN, SCRIPT, VIEWS, at, known
 from tests.sql.queries import CASES
 from tests.sql.random_sql import queries

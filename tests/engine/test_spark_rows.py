@@ -62,5 +62,12 @@ def test_every_value_into_every_type(spark: SparkSession) -> None:
         assert found[row.i].x == row.x, cases[row.i]
 
 
+def test_a_frame_with_two_columns_of_one_name(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    for sql in ("SELECT 1 AS x, 2 AS x", "SELECT 1 AS x, 2 AS X"):
+        with pytest.raises(StoreError, match="the column 'x' is given twice"):
+            cast_rows(spark.sql(sql), _entry(T.INT), "why", lossless=True)
+    assert capfd.readouterr() == ("", "")
+
+
 def _entry(type_: T.DataType) -> TableEntry:
     return TableEntry("t", Schema.of(("x", type_)))

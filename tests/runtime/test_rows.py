@@ -38,7 +38,7 @@ SECOND = 1_000_000
     ],
 )
 def test_a_value_that_fits(type_: T.DataType, value: object, wanted: object) -> None:
-    record = record_of({"V": value}, Schema.of(("v", type_)))
+    record = record_of(["V"], [value], Schema.of(("v", type_)))
     assert record == (wanted,)
     assert frame_of([record], [type_], [0]).height == 1
 
@@ -60,7 +60,7 @@ def test_a_value_that_fits(type_: T.DataType, value: object, wanted: object) -> 
 )
 def test_a_value_that_does_not_fit(type_: T.DataType, value: object) -> None:
     with pytest.raises(StoreError) as refused:
-        record_of({"v": value}, Schema.of(("v", type_)))
+        record_of(["v"], [value], Schema.of(("v", type_)))
     assert str(refused.value) == (
         f"the column 'v' takes {type_}, not {value!r}\n  next: convert the value, or declare another type"
     )
@@ -68,4 +68,4 @@ def test_a_value_that_does_not_fit(type_: T.DataType, value: object) -> None:
 
 def test_a_column_that_is_not_there() -> None:
     with pytest.raises(EverviewError, match="there is no column 'speeed'\n  did you mean 'speed'"):
-        record_of({"speeed": 1}, Schema.of(("speed", T.INT)))
+        record_of(["speeed"], [1], Schema.of(("speed", T.INT)))

@@ -16,6 +16,7 @@ from everview.algebra.patterns import is_surely_valid, regex_problem
 from everview.spark.guards import catalyst_sql
 from tests.algebra.hostile import SCHEMA, answers, calls, casts, column, operations, records, with_constants
 from tests.algebra.random_expressions import same
+from tests.algebra.random_patterns import escapes, random_patterns
 from tests.spark.test_expressions import INEXACT, readable, spark_frame
 from tests.sql.documented_nulls import documented_nulls
 
@@ -127,47 +128,7 @@ def test_parts_that_occur_twice(spark: SparkSession, frame: DataFrame, mode: str
 
 def test_java_reads_the_patterns_that_are_taken_to_be_valid(spark: SparkSession) -> None:
     """And what is refused when a query is bound, Java refuses too."""
-    chance = random.Random(4)
-    signs = [
-        "a",
-        "b",
-        "\\",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        "*",
-        "+",
-        "?",
-        "|",
-        "^",
-        "$",
-        ".",
-        "1",
-        ",",
-        "<",
-        ":",
-    ]
-    more = [
-        "(?",
-        "(?:",
-        "(?i)",
-        "(?<n>",
-        "(?P<n>",
-        "(?#",
-        "\\d",
-        "\\Q",
-        "\\E",
-        "\\1",
-        "[^",
-        "&&",
-        "-",
-        "{2}",
-        "{2,1}",
-    ]
-    patterns = ["".join(chance.choices(signs + more, k=chance.randint(1, 7))) for _ in range(6000)]
+    patterns = random_patterns(random.Random(4), 6000) + escapes()
     text = "try_reflect('java.util.regex.Pattern', 'compile', p) IS NOT NULL"
     valid = spark.createDataFrame([(p,) for p in patterns], "p STRING").selectExpr(text).collect()
     wrong = [

@@ -20,7 +20,7 @@ from everview.errors import PlanError, TemporalError
 from everview.kernels.frame import BEFORE_ALL, Slice
 from everview.spark.lower import STRATEGIES, lower
 from everview.sql import plan_of
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 from tests.pipeline import Pipeline, StagedPipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES

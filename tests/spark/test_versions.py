@@ -22,7 +22,8 @@ from everview.runtime.stage import horizon
 from everview.spark import physical as P
 from everview.spark.lower import STRATEGIES, lower
 from everview.sql import plan_of
-from everview.temporal.patterns import edge, require_runnable
+from everview.temporal.patterns import edge
+from everview.temporal.runnable import require_runnable
 from tests.pipeline import Pipeline, StagedPipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 

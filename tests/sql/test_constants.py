@@ -90,6 +90,7 @@ def assert_refused(error: EverviewError, wrong: str, says: str, next_step: str) 
         "c LIKE p", "c LIKE NULL", "c RLIKE NULL", r"c LIKE 'a\\\\'", r"c RLIKE '(?<=a*)b'",
         r"c RLIKE '\\p{Alpha}\\x{41}'", "c RLIKE '(?x)a # ('", "regexp_extract(c, p, 99)",
         "regexp_extract(c, '(a)')", "CASE WHEN NULL THEN 1 END", "c LIKE p ESCAPE '#'",
+        "c ILIKE 'xAq' ESCAPE 'A'",
     ],
 )  # fmt: skip
 def test_what_may_make_sense_binds(catalog: Catalog, expression: str) -> None:

@@ -20,6 +20,7 @@ SAMPLES = [
     " ORDER BY y",
     "SELECT k, COUNT(DISTINCT v) FILTER (WHERE v > 0) FROM s GROUP BY k HAVING COUNT(*) > 1 LIMIT 3 OFFSET 1",
     "SELECT x.k FROM (SELECT * FROM s) AS x (k, w, at) JOIN r USING (k) LEFT JOIN t ON t.id = x.w",
+    "SELECT s.k FROM s SEMI JOIN t ON s.k = t.id NATURAL ANTI JOIN latest FULL JOIN r ON s.v = r.v",
     "SELECT s.k FROM s JOIN t FOR SYSTEM_TIME AS OF s.ts ON t.id = s.k",
     "SELECT k FROM s UNION SELECT k FROM r EXCEPT SELECT k FROM r INTERSECT SELECT v FROM r",
     "SELECT * EXCEPT (k) FROM (VALUES (1, 'a')) AS w (k, name)",
@@ -29,6 +30,7 @@ SAMPLES = [
     "SELECT CASE k WHEN 1 THEN 2 ELSE 3 END FROM s",
     "SELECT name LIKE 'a', name ILIKE 'a', name RLIKE 'a', name LIKE 'a' ESCAPE '!', name || 'x' FROM t",
     "SELECT TRIM(BOTH 'x' FROM name), SUBSTRING(name FROM 1 FOR 2), upper(name) FROM t",
+    "SELECT name LIKE ANY ('a%', 'b'), name NOT ILIKE ALL ('c') FROM t",
     "SELECT POSITION('a', name, 2) FROM t",
     "SELECT CAST(k AS DECIMAL(5, 2)), TRY_CAST(k AS INT), k::BIGINT FROM s",
     "SELECT EXTRACT(HOUR FROM ts), X'1F', r'a' FROM s",
@@ -87,11 +89,60 @@ def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.E
             assert refused.value.place is not None
 
 
+# No name, no text and no expression that is bound: what sqlglot takes for a name where none stands.
+STRANGERS = (exp.Placeholder(), exp.Placeholder(this="a"), exp.Parameter(this=exp.var("v1")))
+for stranger in STRANGERS:
+    stranger.meta.update(start=0, end=0)  # as the parser notes it
+
+
+@pytest.mark.parametrize("sql", SAMPLES)
+def test_an_argument_of_another_kind_is_refused_with_its_place(sql: str) -> None:
+    """A parameter in the place of any part of a query."""
+    count = len(list(parse_script(sql)[0].walk()))
+    for place in range(count):
+        for name in USED.get(type(list(parse_script(sql)[0].walk())[place]), ()):
+            for stranger in STRANGERS:
+                statement = parse_script(sql)[0]
+                node = list(statement.walk())[place]
+                if not (value := node.args.get(name)):
+                    continue
+                node.set(name, [stranger.copy(), *value[1:]] if isinstance(value, list) else stranger.copy())
+                with pytest.raises(EverviewError) as refused:
+                    bind_statement(statement, Script(sql), known())
+                assert refused.value.place is not None, f"{type(node).__name__}.{name} of {sql}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "at"),
+    [
+        ("SELECT k FROM s@v1", "@v1"),
+        ("SELECT k FROM s ?", "?"),
+        ("SELECT k FROM s $x", "$x"),
+        ("SELECT k FROM s :x", ":x"),
+        ("SELECT k FROM (SELECT k FROM s) @x", "@x"),
+        ("SELECT s.k FROM s JOIN r@v2 ON s.k = r.k", "@v2"),
+        ("SELECT k ? FROM s", "?"),
+        ("SELECT k :a FROM s", ":a"),
+        ("WITH ? AS (SELECT k FROM s) SELECT k FROM s", "?"),
+        ("SELECT a FROM (SELECT k FROM s) AS d (?)", "?"),
+    ],
+)
+def test_a_name_is_a_name(sql: str, at: str) -> None:
+    (statement,) = parse_script(sql)
+    with pytest.raises(EverviewError) as refused:
+        bind_statement(statement, Script(sql), known())
+    lead = " " * sql.index(at)
+    assert str(refused.value) == (
+        f"expected a name\n  line 1, column {sql.index(at) + 1}\n    {sql}\n    {lead}{'^' * len(at)}\n"
+        "  next: write a name, or leave this out"
+    )
+
+
 # What changes nothing here: the dialect's own notes, words that are the default, names that need no relation.
 IDLE = {
     (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),
-    (exp.Div, "safe"), (exp.DPipe, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
-    (exp.Version, "this"), (exp.Join, "kind"), (exp.Trim, "position"), (exp.Union, "distinct"),
+    (exp.Div, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
+    (exp.Version, "this"), (exp.Trim, "position"), (exp.Union, "distinct"),
 }  # fmt: skip
 
 

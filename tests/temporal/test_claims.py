@@ -21,7 +21,8 @@ from everview.kernels.frame import BEFORE_ALL, Slice
 from everview.spark.lower import lower
 from everview.sql import plan_of
 from everview.temporal.ages import age
-from everview.temporal.patterns import Pattern, arrival, edge, require_runnable
+from everview.temporal.patterns import Pattern, arrival, edge
+from everview.temporal.runnable import require_runnable
 from tests.pipeline import Pipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES

@@ -22,7 +22,7 @@ from everview.spark.lower import lower
 from everview.sql import plan_of
 from everview.temporal.keeping import grows, keeping, length_text
 from everview.temporal.life import is_known, life
-from everview.temporal.patterns import require_runnable
+from everview.temporal.runnable import require_runnable
 from tests.pipeline import Pipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES as QUERIES

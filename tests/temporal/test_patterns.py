@@ -16,7 +16,8 @@ from everview.algebra.types import TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
 from everview.temporal.insertion import is_inserted_on_time
-from everview.temporal.patterns import Edge, Pattern, edge, require_runnable
+from everview.temporal.patterns import Edge, Pattern, edge
+from everview.temporal.runnable import require_runnable
 from tests.streams import DOMAIN, NRR, Q, R, S, T, arrivals_of
 
 W = N.Window(S, Range(5))

@@ -153,7 +153,7 @@ def _finish(total: Fraction | float, result: DataType, factor: Fraction) -> obje
     if result.is_decimal:
         return _to_decimal(exact, result)
     if result == INTERVAL:
-        return instant(exact.numerator // exact.denominator)
+        return instant(_half_up(exact))
     return _to_float(exact)
 
 
@@ -165,13 +165,17 @@ def _to_float(exact: Fraction) -> float:
 
 
 def _to_decimal(exact: Fraction, result: DataType) -> Decimal | None:
-    scaled = exact * 10**result.scale
-    whole = abs(scaled.numerator) * 2 + scaled.denominator
-    rounded = whole // (scaled.denominator * 2)
-    if rounded >= 10**result.precision:
+    rounded = _half_up(exact * 10**result.scale)
+    if abs(rounded) >= 10**result.precision:
         return None
     context = Context(prec=result.precision + 1, rounding=ROUND_HALF_UP)
-    return Decimal(rounded if scaled >= 0 else -rounded).scaleb(-result.scale, context)
+    return Decimal(rounded).scaleb(-result.scale, context)
+
+
+def _half_up(exact: Fraction) -> int:
+    """The nearest integer; of two, the one further from zero."""
+    rounded = (abs(exact.numerator) * 2 + exact.denominator) // (exact.denominator * 2)
+    return rounded if exact >= 0 else -rounded
 
 
 def _ints(values: Sequence[Any]) -> list[int]:

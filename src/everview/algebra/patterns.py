@@ -6,18 +6,40 @@ A broken pattern that comes from data gives NULL; one that is a constant is refu
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 
 from everview.errors import AlgebraError
 
 # After a backslash: letters that mean something to Java. Other letters are refused, other characters plain.
 _ESCAPED = frozenset("abcdefghknprstuvwxzABDGHNPQRSVWXZ")
-_FLAGS = re.compile(r"[idmsuxU]*(?:-[idmsuxU]*)?")
+_FLAGS = re.compile(r"[cdimsuxU]*(?:-[cdimsuxU]*)?")
 _REPETITION = re.compile(r"\{(\d+)(,(\d*))?\}", re.ASCII)
 _NAMED = re.compile(r"\\[pPxN]\{[^}]*\}|\\k<[^>]*>|\\c.", re.DOTALL)
 _COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")  # the flag with which # begins a comment
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*>")
 _MOST_REPETITIONS = 2**31 - 1
+_MOST_DIGITS = 10  # of a number of repetitions that may be one
+_ESCAPES = re.compile(r"\\(.)", re.DOTALL)
+_NESTED = re.compile(r"\[\^?.[^\]]*\[", re.DOTALL)  # a class in a class, where there are no escapes
+
+# Syntax that Java and Python have in common. What is not in this list may still be valid, and is tried.
+_CHARACTER = r"\\(?:[dDsSwWtnrf !-/:-@\[-`{-~]|x[0-9a-fA-F]{2})"
+_ITEM = rf"(?:(?:[^\x00-\x1f\ud800-\udfff\\\[\]^&-]|{_CHARACTER})(?:-[A-Za-z0-9])?)"
+_SURE = re.compile(
+    rf"""(?:\(\?[ims]+\))?
+    (?:
+        [^\x00-\x1f\ud800-\udfff\\\[\](){{}}*+?]     # a character, or one of | ^ $ .
+        | {_CHARACTER}
+        | \\(?:[AbB]|[1-9](?![0-9]))
+        | \[\^?-?{_ITEM}++-?\]
+        | \((?:\?[:=!]|(?!\?)) | \)
+        | [*+?] | \{{[0-9]{{1,3}}(?:,[0-9]{{0,3}})?\}}
+    )*+""",
+    re.VERBOSE,
+)
+_LONGEST_SURE = 1000  # Java refuses what is nested too deeply for its stack
+_DEEPEST_SURE = 50
 
 
 def like_problem(pattern: str, escape: str = "\\") -> str | None:
@@ -61,37 +83,49 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 
 def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
-    """LIKE without regard to case.
+    """LIKE of both texts in lower case. The escape character stays: in upper case it escapes nothing.
 
-    >>> ilike("Everview", "EVER%")
-    True
+    >>> ilike("Everview", "EVER%"), ilike("x%", "xA%", "a"), ilike("xab", "xA%", "A")
+    (True, True, True)
     """
-    return like(text.lower(), pattern.lower(), escape.lower())
+    return like(text.lower(), pattern.lower(), escape)
 
 
 @cache
 def regex(pattern: str) -> re.Pattern[str] | None:
-    """A Java regular expression, None if it is broken; refused where only Python has no such construct.
+    """A Java regular expression, None if it is broken; refused where Python has no such construct.
 
     >>> regex(r"\\d+").search("a12")[0], regex("(")
     ('12', None)
     """
     if regex_problem(pattern) is not None:
         return None
-    if "[" in pattern and "&&" in pattern:  # in Java an intersection of classes
-        raise AlgebraError(f"'{pattern}' is no regular expression that is known here: it has &&")
+    unescaped = _ESCAPES.sub(".", pattern)
+    if "[" in unescaped and ("&&" in unescaped or _NESTED.search(unescaped)):
+        raise AlgebraError(
+            f"'{pattern}' is no regular expression that is known here: it has a class in a class"
+        )
+    python = _ESCAPES.sub(lambda e: r"\Z" if e[1] == "z" else e[0], pattern)
     try:
-        return re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
-    except (re.error, OverflowError) as error:
-        raise AlgebraError(f"'{pattern}' is no regular expression that is known here: {error}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may read otherwise one day
+            return re.compile(python, re.ASCII)
+    except (re.error, OverflowError, ValueError, RecursionError) as error:
+        raise _unknown(pattern, error) from error
+
+
+def _unknown(pattern: str, why: object) -> AlgebraError:
+    return AlgebraError(f"'{pattern}' is no regular expression that is known here: {why}")
 
 
 def is_surely_valid(pattern: str) -> bool:
-    """Whether Java surely reads this regular expression.
+    """Whether Java surely reads this regular expression, and as Python does.
 
-    >>> is_surely_valid("(a|b)+"), is_surely_valid("("), is_surely_valid("(?<=a*)b")
-    (True, False, False)
+    >>> is_surely_valid("(a|b)+"), is_surely_valid("("), is_surely_valid("[\\b]"), is_surely_valid("(?<=a*)b")
+    (True, False, False, False)
     """
+    if len(pattern) > _LONGEST_SURE or pattern.count("(") > _DEEPEST_SURE or not _SURE.fullmatch(pattern):
+        return False
     try:
         return regex(pattern) is not None
     except AlgebraError:
@@ -146,6 +180,8 @@ def regex_problem(pattern: str) -> str | None:
             found = _REPETITION.match(pattern, at)
             if found is None:
                 return "{ stands for itself only as \\{"
+            if max(len(found[1]), len(found[3] or "")) > _MOST_DIGITS:
+                return f"{found[0]} is no number of repetitions"
             least, most = int(found[1]), int(found[3] or found[1]) if found[3] != "" else _MOST_REPETITIONS
             if max(least, int(found[3] or 0)) > _MOST_REPETITIONS or least > most:
                 return f"{found[0]} is no number of repetitions"
@@ -195,20 +231,19 @@ def _group_start(pattern: str, at: int) -> tuple[int, int] | None:
 
 def _class_end(pattern: str, at: int) -> int | None:
     """The end of a character class that begins here, with the classes in it; None if it is not closed."""
-    at += 2 if pattern.startswith("[^", at) else 1
-    first = True
+    depth, first = 0, False  # first: whether a class has just begun, in which ] stands for itself
     while at < len(pattern):
         character = pattern[at]
-        if character == "]" and not first:
-            return at + 1
-        first = False
         if character == "[":
-            end = _class_end(pattern, at)
-            if end is None:
-                return None
-            at = end
-        else:
-            at += 2 if character == "\\" else 1
+            depth, first = depth + 1, True
+            at += 2 if pattern.startswith("[^", at) else 1
+            continue
+        if character == "]" and not first:
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        first = False
+        at += 2 if character == "\\" else 1
     return None
 
 

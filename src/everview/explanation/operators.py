@@ -19,7 +19,8 @@ from everview.rewrite import rewrite
 from everview.sql import statements as S
 from everview.temporal.keeping import Keeping, grows, keeping, length_text
 from everview.temporal.life import Length, is_known, life
-from everview.temporal.patterns import Edge, Pattern, edge, require_runnable
+from everview.temporal.patterns import Edge, Pattern, edge
+from everview.temporal.runnable import require_runnable
 from everview.temporal.synchronization import EVERY, Synchronization, synchronization
 
 

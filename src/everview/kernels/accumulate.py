@@ -111,7 +111,7 @@ def _answer(
     elif isinstance(argument, pl.Decimal):
         values = _decimals(limbs, divisor, size, argument.scale or 0, aggregate)
     elif isinstance(argument, pl.Duration):
-        values = _total_lengths(limbs, size) if divisor is None else pl.Series(_floors(limbs, divisor, size))
+        values = _total_lengths(limbs, size) if divisor is None else _mean_lengths(limbs, divisor, size)
     elif divisor is None:
         values = pl.Series(exact.wrapped(limbs, size))
     else:
@@ -126,12 +126,16 @@ def _total_lengths(limbs: exact.Limbs, size: int) -> pl.Series:
     return _blank(pl.Series(exact.wrapped(limbs, size)), ~fits)
 
 
-def _floors(limbs: exact.Limbs, divisor: Ints, size: int) -> Ints:
-    """The mean of lengths of time, rounded down."""
+def _mean_lengths(limbs: exact.Limbs, divisor: Ints, size: int) -> pl.Series:
+    """The mean of lengths of time, rounded half up."""
     digits, negative = exact.whole_digits(limbs, size)
+    whole, _ = exact.halves(_divided_half_up(digits, divisor), negative)
+    return pl.Series(whole)
+
+
+def _divided_half_up(digits: exact.Words, divisor: Ints) -> exact.Words:
     quotient, rest = exact.divided(digits, divisor)
-    whole, _ = exact.halves(quotient, np.zeros(size, dtype=bool))
-    return np.where(negative, -whole - (rest > 0), whole)
+    return exact.increased(quotient, 2 * rest >= divisor.astype(np.uint64))
 
 
 def _decimals(
@@ -141,8 +145,7 @@ def _decimals(
     digits, negative = exact.whole_digits(limbs, size)
     digits = exact.multiplied(digits, 10 ** (aggregate.scale - scale))
     if divisor is not None:
-        digits, rest = exact.divided(digits, divisor)
-        digits = exact.increased(digits, 2 * rest >= divisor.astype(np.uint64))
+        digits = _divided_half_up(digits, divisor)
     fits = exact.is_below(digits, 10**aggregate.precision)
     lower, upper = exact.halves(np.where(fits, digits, np.uint64(0)), negative)
     data = pa.py_buffer(np.stack([lower, upper], axis=1).tobytes())

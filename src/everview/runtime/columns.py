@@ -6,60 +6,86 @@ other form, by the rule itself, each different text once.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
 from everview.algebra.storing import stored
 from everview.errors import StoreError
-from everview.runtime.rows import frame_type, series_of
+from everview.runtime.arrow_values import (
+    arrow_of,
+    decimal_texts,
+    is_number,
+    is_text,
+    micros,
+    plain,
+    series,
+    texts,
+    valid,
+)
+from everview.runtime.rows import frame_type, series_of, shown_value
 
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?[0-9]{1,15}(\.[0-9]{1,15})?$"
+_MOST_DIGITS = 20  # after the point, with 18 before it
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z?$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?Z?$"
 
 
-def fitted_column(values: pl.Series, field: Field) -> pl.Series:
+def fitted_column(values: pa.Array, field: Field) -> pl.Series:
     """The values as the column keeps them; the first that does not fit is refused."""
-    if values.dtype == pl.Null:
-        return _nulls(values, field.type)
-    if isinstance(values.dtype, (pl.Categorical, pl.Enum)):
-        values = values.cast(pl.String)
-    found = _fitted(values, field.type)
-    refused = values.is_not_null() & found.is_null() if found is not None else values.is_not_null()
+    values = plain(values)
+    found = fitted_values(values, field.type)
+    refused = valid(values) if found is None else valid(values) & found.is_null()
     if refused.any():
         row = refused.arg_max()
         assert row is not None
         raise StoreError(
-            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {values[row]!r}",
+            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_shown(values[row])}",
             next_step="convert the value, or declare another type",
         )
-    return _nulls(values, field.type) if found is None else found
+    return nulls(len(values), field.type) if found is None else found
 
 
-def _nulls(values: pl.Series, type_: T.DataType) -> pl.Series:
-    return pl.Series(values.name, [None] * len(values), dtype=frame_type(type_))
+def _shown(value: pa.Scalar) -> str:
+    """A value as Python writes it, or as text if Python has no such value."""
+    try:
+        return shown_value(value.as_py())
+    except (ValueError, OverflowError):
+        return str(texts(pa.array([value], value.type))[0])
 
 
-def _fitted(values: pl.Series, target: T.DataType) -> pl.Series | None:
-    """The values, with NULL where one does not fit; None if no value of such a type does."""
-    source, type_ = values.dtype, frame_type(target)
-    if source == pl.String:
-        return None if target in (T.BINARY, T.INTERVAL) else _text(values, target)
-    if source.is_numeric() and target.is_numeric:
-        return _number(values, target)
-    if source in (pl.Boolean, pl.Binary, pl.Date) and source == type_:
-        return values
-    if source == pl.Date and target == T.TIMESTAMP:
-        return values.cast(type_)
-    if isinstance(source, pl.Datetime) and target == T.TIMESTAMP:
-        if source.time_zone is None:
-            return values.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-        return values.dt.convert_time_zone("UTC").cast(type_)
-    if isinstance(source, pl.Duration) and target == T.INTERVAL:
-        return values.cast(type_)
+def nulls(size: int, type_: T.DataType) -> pl.Series:
+    """A column without a value."""
+    return pl.Series([None], dtype=frame_type(type_)).new_from_index(0, size)
+
+
+def fitted_values(values: pa.Array, target: T.DataType) -> pl.Series | None:
+    """Values of a plain column, with NULL where one does not fit; None if no value of such a type does."""
+    source, type_ = values.type, frame_type(target)
+    if pa.types.is_null(source):
+        return nulls(len(values), target)
+    if is_text(source):
+        return None if target in (T.BINARY, T.INTERVAL) else fitted_texts(series(values), target)
+    if is_number(source) and target.is_numeric:
+        if pa.types.is_decimal256(source):
+            return fitted_texts(decimal_texts(values), target)
+        return _number(series(values), target)
+    match target.name:
+        case "BOOLEAN" if pa.types.is_boolean(source):
+            return series(values)
+        case "BINARY" if pa.types.is_large_binary(source):
+            return series(values)
+        case "DATE" if pa.types.is_date32(source):
+            return series(values)
+        case "TIMESTAMP" if pa.types.is_date32(source) or pa.types.is_timestamp(source):
+            return micros(values).cast(type_)
+        case "INTERVAL" if pa.types.is_duration(source):
+            return micros(values).cast(type_)
     return None
 
 
@@ -70,18 +96,27 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
         same = pl.Series([True]) if source.is_integer() else found.cast(source, strict=False) == values
         return _where(found, same)
     if source.is_float() and target.is_decimal:
-        return _text(_where(values, values.is_finite()).cast(pl.String), target)
-    exact = values
+        wide = values.cast(pl.Float64)
+        return fitted_texts(_where(wide, wide.is_finite()).cast(pl.String), target)
     if isinstance(source, pl.Decimal) and target.is_decimal and source.scale > target.scale:
-        wide = values.cast(pl.Decimal(38, source.scale)).to_arrow()
-        rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
-        exact = pl.Series(values.name, rounded)
-    elif source.is_decimal() and target.is_float:
-        exact = values.cast(pl.String)  # a quotient would be rounded twice
+        return _rounded(values, target)
+    # A decimal's quotient would be rounded twice.
+    exact = values.cast(pl.String) if source.is_decimal() and target.is_float else values
     found = exact.cast(type_, strict=False)
     if target.is_float and source.is_float():
         return _where(found, found.is_infinite() == values.is_infinite())
     return _where(found, ~found.is_infinite()) if target.is_float else found
+
+
+def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
+    """Decimals with fewer digits after the point, rounded half away from zero as by CAST."""
+    given = arrow_of(values)
+    wide = given.cast(pa.decimal256(76, given.type.scale))  # one digit more may come of it
+    rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+    limit = pa.scalar(Decimal(10) ** (target.precision - target.scale), pa.decimal256(76, given.type.scale))
+    fits = pc.less(pc.abs(rounded), limit)
+    kept = pc.if_else(fits, rounded, pa.scalar(None, rounded.type))
+    return series(kept.cast(pa.decimal128(target.precision, target.scale)))
 
 
 def _where(values: pl.Series, mask: pl.Series) -> pl.Series:
@@ -89,7 +124,8 @@ def _where(values: pl.Series, mask: pl.Series) -> pl.Series:
     return pl.select(pl.when(mask.fill_null(False)).then(values).otherwise(None)).to_series()
 
 
-def _text(values: pl.Series, target: T.DataType) -> pl.Series:
+def fitted_texts(values: pl.Series, target: T.DataType) -> pl.Series:
+    """The values that texts say, with NULL where one says none."""
     if target == T.STRING:
         return values
     plain = _plain(values, target)
@@ -107,9 +143,11 @@ def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
         return _where(values, values.str.contains(_WHOLE)).cast(type_, strict=False)
     if target.is_float:
         return _where(values, values.str.contains(_NUMBER)).cast(type_, strict=False)
-    if target.is_decimal:  # what is not to be rounded
-        form = rf"^[+-]?[0-9]{{1,18}}(\.[0-9]{{0,{target.scale}}})?$"
-        return _where(values, values.str.contains(form)).cast(type_, strict=False)
+    if target.is_decimal:
+        scale = max(target.scale, _MOST_DIGITS)
+        form = rf"^[+-]?[0-9]{{1,18}}(\.[0-9]{{0,{scale}}})?$"
+        exact = _where(values, values.str.contains(form)).cast(pl.Decimal(38, scale), strict=False)
+        return _rounded(exact, target)
     days = _where(values, values.str.contains(_DATE)).str.to_date("%Y-%m-%d", strict=False)
     if target == T.DATE:
         return days
@@ -117,4 +155,4 @@ def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
         times = _where(values, values.str.contains(_TIME)).str.replace("T", " ").str.strip_chars_end("Z")
         read = times.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
         return read.fill_null(days.cast(pl.Datetime("us"))).dt.replace_time_zone("UTC")
-    return _nulls(values, target)
+    return nulls(len(values), target)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.runtime.rows import frame_type
-
-_UTC = pl.Datetime("us", "UTC")
+from everview.runtime.arrow_values import counts, is_text, plain, series, texts, units_of_second, valid
+from everview.runtime.columns import fitted_values, nulls
 
 
 def fit(
@@ -28,93 +26,41 @@ def fit(
     >>> fit(pa.array(["x"]), Field("k", T.INT), "a.parquet")[1].to_list()
     ['k: string of a.parquet does not fit INT']
     """
-    declared = values.type
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = values.cast(pa.timestamp(values.type.unit, "UTC"))  # an instant is one in every zone
-    given = pl.Series(pl.from_arrow(values))
-    fitted = _text(given, field.type) if of_folder else _fitted(given, field.type)
+    declared, values = values.type, plain(values)
+    fitted = _of_folder(values, field.type) if of_folder else _fitted(values, field.type)
+    there = valid(values)
     if fitted is None:
         cannot = pl.lit(f"{field.name}: {declared} of {file} does not fit {field.type}")
-        none = pl.Series([None], dtype=frame_type(field.type)).new_from_index(0, len(given))
-        return none, pl.select(pl.when(given.is_not_null()).then(cannot)).to_series()
-    bad = fitted.is_null() & given.is_not_null()
+        return nulls(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
+    bad = fitted.is_null() & there
     if not bad.any():
         return fitted, None
-    shown = pl.concat_str(pl.lit(f"{field.name}: "), _shown(given), pl.lit(f" is no {field.type}"))
-    plain = pl.lit(f"{field.name}: it is no {field.type}")
-    return fitted, pl.select(pl.when(bad).then(pl.coalesce(shown, plain))).to_series()
+    shown = pl.concat_str(pl.lit(f"{field.name}: "), texts(values), pl.lit(f" is no {field.type}"))
+    return fitted, pl.select(pl.when(bad).then(shown)).to_series()
 
 
-def _shown(given: pl.Series) -> pl.Series:
-    """The values as texts; bytes as Spark writes them."""
-    return given.bin.encode("base64") if given.dtype == pl.Binary else given.cast(pl.String, strict=False)
+def _of_folder(values: pa.Array, type_: T.DataType) -> pl.Series | None:
+    """Texts, as the names of folders have them, as values."""
+    if type_ == T.BINARY:
+        return series(values).cast(pl.Binary)
+    return fitted_values(values, type_)
 
 
-def _text(given: pl.Series, type_: T.DataType) -> pl.Series | None:
-    """A text, as the name of a folder has it, as a value."""
+def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
+    """The values of a plain column as those of a type; None if that cannot be."""
+    found = values.type
     match type_.name:
-        case "TIMESTAMP":
-            return given.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
-        case "DATE":
-            return given.str.to_date("%Y-%m-%d", strict=False)
-        case "BOOLEAN":
-            truths = {"true": True, "false": False}
-            return given.str.to_lowercase().replace_strict(truths, default=None, return_dtype=pl.Boolean)
-        case "INTERVAL":
-            return None
-    return given.cast(frame_type(type_), strict=False)
-
-
-def _fitted(given: pl.Series, type_: T.DataType) -> pl.Series | None:
-    """The values of a column as those of a type; None if that cannot be."""
-    wanted, found = frame_type(type_), given.dtype
-    if found == pl.Null:
-        return given.cast(wanted)
-    if type_.is_integer:
-        return _whole(given, wanted)
-    if type_.is_decimal:
-        return _decimal(given, type_)
-    if type_.is_float:
-        return given.cast(wanted, strict=False) if found.is_numeric() else None
-    match type_.name:
-        case "BOOLEAN":
-            return given if found == pl.Boolean else None
-        case "STRING":
-            if found == pl.Binary:
-                return _decoded(given)
-            return given.cast(wanted) if found.is_integer() or found in (pl.String, pl.Boolean) else None
-        case "BINARY":
-            return given.cast(wanted) if found in (pl.Binary, pl.String) else None
-        case "DATE":
-            return _date(given)
-        case "TIMESTAMP":
-            return _instant(given)
-        case "INTERVAL":
-            return given.cast(wanted) if isinstance(found, pl.Duration) else None
-    return None
-
-
-def _whole(given: pl.Series, wanted: pl.DataType) -> pl.Series | None:
-    if given.dtype.is_integer():
-        return given.cast(wanted, strict=False)
-    if given.dtype.is_numeric():
-        number = given.cast(wanted, strict=False)
-        return number.set(number.cast(given.dtype, strict=False) != given, None)
-    return None
-
-
-def _decimal(given: pl.Series, type_: T.DataType) -> pl.Series | None:
-    """Numbers with as many digits after the point as the type has, rounded half away from zero as by CAST."""
-    if not given.dtype.is_numeric():
+        case "STRING" if pa.types.is_large_binary(found):
+            return _decoded(series(values))
+        case "STRING" if pa.types.is_integer(found) or pa.types.is_boolean(found):
+            return texts(values)
+        case "BINARY" if is_text(found):
+            return series(values).cast(pl.Binary)
+        case "DATE" if pa.types.is_timestamp(found):
+            return _date(values)
+    if is_text(found) and type_ != T.STRING:
         return None
-    if given.dtype.is_float():
-        given = given.cast(pl.String).cast(pl.Decimal(38, max(type_.scale, 18)), strict=False)
-    if isinstance(given.dtype, pl.Decimal) and given.dtype.scale > type_.scale:
-        rounded = pc.round(given.to_arrow(), type_.scale, round_mode="half_towards_infinity")
-        given = pl.Series(pl.from_arrow(rounded))
-    return given.cast(pl.Decimal(type_.precision, type_.scale), strict=False)
+    return fitted_values(values, type_)
 
 
 def _decoded(given: pl.Series) -> pl.Series:
@@ -122,24 +68,19 @@ def _decoded(given: pl.Series) -> pl.Series:
     try:
         return given.cast(pl.String)
     except pl.exceptions.ComputeError:  # some are none: only now is it worth to look at each
-        texts = [None if b is None else b.decode(errors="replace") for b in given.to_list()]
-        return pl.Series([t if t is not None and "\ufffd" not in t else None for t in texts], dtype=pl.String)
+        return pl.Series([_utf8(value) for value in given.to_list()], dtype=pl.String)
 
 
-def _date(given: pl.Series) -> pl.Series | None:
-    if given.dtype == pl.Date:
-        return given
-    if isinstance(given.dtype, pl.Datetime):
-        days = given.cast(pl.Date)
-        return days.set(days.cast(given.dtype) != given, None)
-    return None
-
-
-def _instant(given: pl.Series) -> pl.Series | None:
-    """An instant in microseconds; without a zone it is one of UTC."""
-    if given.dtype == pl.Date:
-        return given.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
-    if not isinstance(given.dtype, pl.Datetime):
+def _utf8(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
         return None
-    plain = given if given.dtype.time_zone else given.dt.replace_time_zone("UTC")
-    return plain.cast(_UTC, strict=False)
+
+
+def _date(values: pa.Array) -> pl.Series:
+    """Instants at midnight as dates."""
+    instants = counts(values)
+    day = 86_400 * units_of_second(values.type)
+    days = (instants // day).cast(pl.Int32, strict=False)
+    return pl.select(pl.when(instants % day == 0).then(days)).to_series().cast(pl.Date)

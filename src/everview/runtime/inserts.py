@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra.changes import Record
-from everview.algebra.schema import Schema
+from everview.algebra.schema import Field
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import StoreError
 from everview.kernels.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.runtime.arrow_values import arrow_of
 from everview.runtime.columns import fitted_column
-from everview.runtime.rows import frame_of, record_by_position, record_of
+from everview.runtime.rows import (
+    fitted_value,
+    frame_of,
+    given_columns,
+    record_by_position,
+    record_of,
+    series_of,
+)
 from everview.spark.physical import column
 from everview.sql.statements import Insert
+
+Column: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
 
 
 def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
@@ -27,7 +38,7 @@ def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None)
         records = [_record(row, number, entry) for number, row in enumerate(rows, 1)]
         frame = frame_of(records, columns.types, [0] * len(records))
     else:
-        frame = _from_table(_polars(rows), columns, dict(entry.defaults))
+        frame = _from_table(*_columns(rows), entry)
     _require_values(frame, entry)
     if isinstance(entry, TableEntry):
         return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
@@ -56,9 +67,13 @@ def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record
     """A row, by the names of its columns or by their order."""
     try:
         if isinstance(row, Mapping):
-            return record_of(row, entry.columns, entry.defaults)
+            return record_of(list(row), list(row.values()), entry.columns, entry.defaults)
         if isinstance(row, tuple):
-            return record_by_position(row, entry.columns)
+            # Named tuples say their names, and so do the rows of Spark.
+            names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            if names is None:
+                return record_by_position(row, entry.columns)
+            return record_of(names, row, entry.columns, entry.defaults)
     except StoreError as error:
         error.what = f"row {number}: {error.what}"
         raise
@@ -69,43 +84,75 @@ def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record
 
 
 def _is_table(rows: object) -> bool:
-    return isinstance(rows, (pl.DataFrame, pl.LazyFrame)) or hasattr(rows, "__dataframe__")
+    kinds = (pl.DataFrame, pl.LazyFrame, pa.RecordBatchReader)
+    return isinstance(rows, kinds) or hasattr(rows, "__dataframe__")
 
 
-def _polars(rows: Any) -> Frame:
-    """A table of another library, without a row of it in Python."""
+def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
+    """The names and the columns of a table of any library, and how many rows it has."""
     if isinstance(rows, pl.LazyFrame):
-        return rows.collect()
+        rows = rows.collect()
     if isinstance(rows, pl.DataFrame):
-        return rows
+        return rows.columns, [_of_polars(values) for values in rows.get_columns()], rows.height
     if type(rows).__module__.startswith("pandas"):
-        return _from_pandas(rows)
-    if hasattr(rows, "to_batches"):
-        made = pl.from_arrow(rows)
-        if isinstance(made, pl.DataFrame):
-            return made
+        return list(rows.columns), [_of_pandas(rows.iloc[:, i]) for i in range(rows.shape[1])], len(rows)
+    if isinstance(rows, pa.RecordBatchReader):
+        rows = rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows.column_names, [values.combine_chunks() for values in rows.columns], rows.num_rows
+    if isinstance(rows, pa.RecordBatch):
+        return rows.schema.names, rows.columns, rows.num_rows
     raise StoreError(
         f"rows cannot be taken from {type(rows).__name__}",
         next_step="give dicts, or a pandas, Arrow, Polars or Spark table",
     )
 
 
-def _from_pandas(rows: Any) -> Frame:
-    """A frame of pandas; NaN in a column of numbers is NaN, as it is in a dict."""
-    numbers = [name for name in rows.columns if str(rows[name].dtype) in ("float32", "float64")]
-    made = pl.from_pandas(rows)
-    return made.with_columns(pl.Series(str(name), rows[name].to_numpy()) for name in numbers)
+def _of_polars(values: pl.Series) -> Column:
+    return values.to_list() if values.dtype == pl.Object else arrow_of(values)
 
 
-def _from_table(table: Frame, columns: Schema, defaults: Mapping[str, object]) -> Frame:
+def _of_pandas(values: Any) -> Column:
+    """A column of pandas; NaN in a column of numbers is NaN, as it is in a dict.
+
+    Arrow takes Python's values at once if they are of one kind; of several it would make one.
+    """
+    if str(values.dtype) in ("float32", "float64"):
+        return pa.array(values.to_numpy())
+    there = values.notna()
+    if str(values.dtype) != "object" or len(set(map(type, values[there]))) <= 1:
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            pass  # values that Arrow does not have
+    return [value if known else None for value, known in zip(values, there, strict=True)]
+
+
+def _from_table(
+    names: Sequence[object], given: Sequence[Column], size: int, entry: StreamEntry | TableEntry
+) -> Frame:
     """The columns of a table by their names, each as its type; what does not fit is refused."""
-    given = {columns.find(name).name: name for name in table.columns}
+    places = given_columns(names, entry.columns)
+    defaults = dict(entry.defaults)
     shown: dict[str, pl.Series] = {}
-    for i, field in enumerate(columns):
-        if field.name in given:
-            shown[column(i)] = fitted_column(table[given[field.name]], field)
+    for i, field in enumerate(entry.columns):
+        if field.name in places:
+            shown[column(i)] = _fitted(given[places[field.name]], field)
         else:
-            default = frame_of([(defaults.get(field.name),)], [field.type], [0])[column(0)]
-            shown[column(i)] = default.new_from_index(0, table.height)
+            default = series_of([defaults.get(field.name)], field.type)
+            shown[column(i)] = default.new_from_index(0, size)
     times = {FROM: 0, UNTIL: INFINITY, N: 1}
     return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
+
+
+def _fitted(values: Column, field: Field) -> pl.Series:
+    if not isinstance(values, list):
+        return fitted_column(values, field)
+    found: list[object] = []
+    for number, value in enumerate(values, 1):
+        try:
+            found.append(fitted_value(value, field))
+        except StoreError as error:
+            error.what = f"row {number}: {error.what}"
+            raise
+    return series_of(found, field.type)

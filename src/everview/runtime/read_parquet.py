@@ -24,6 +24,8 @@ from everview.algebra.schema import Field, Schema
 from everview.catalog import Source
 from everview.errors import StoreError
 from everview.kernels.frame import Frame
+from everview.runtime.arrow_values import object_texts
+from everview.runtime.columns import nulls
 from everview.runtime.csv_header import Placement
 from everview.runtime.differences import Difference, differences
 from everview.runtime.fit import fit
@@ -44,8 +46,6 @@ from everview.runtime.reading import (
     required_columns,
     source_name,
 )
-from everview.runtime.refused import row_texts
-from everview.runtime.rows import frame_type
 from everview.spark.catalyst import spark_type
 from everview.spark.physical import column
 
@@ -143,6 +143,9 @@ class _File:
 
     def placed(self, rows: pa.RecordBatch) -> tuple[Frame, pl.Series]:
         """The declared columns, and the reasons why rows are refused."""
+        if self.place.refused is not None:
+            none = [nulls(rows.num_rows, field.type) for field in self.task.columns]
+            return _frame(none), _constant(self.place.refused, rows.num_rows)
         shown: dict[str, pl.Series] = {}
         reasons: list[pl.Series] = []
         for field, position in zip(self.task.columns, self.place.positions, strict=True):
@@ -153,21 +156,23 @@ class _File:
             if shown[name].null_count():
                 missing = pl.when(shown[name].is_null()).then(pl.lit(f"{name}: {why}"))
                 reasons.append(pl.select(missing).to_series())
-        if self.place.refused is not None:
-            reasons = [_constant(self.place.refused, rows.num_rows)]
         refused = pl.select(pl.coalesce([*reasons, _constant(None, rows.num_rows)])).to_series()
-        return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(shown.values())]), refused
+        return _frame(list(shown.values())), refused
 
     def _values(
         self, rows: pa.RecordBatch, field: Field, name: str | None
     ) -> tuple[pl.Series, pl.Series | None]:
         """The values of a column, and why rows are refused for it."""
         if name is None:
-            return _constant(None, rows.num_rows).cast(frame_type(field.type)), None
+            return nulls(rows.num_rows, field.type), None
         if name not in self.folders or name in rows.schema.names:
             return fit(rows.column(name), field, self.name)
         text = pa.repeat(pa.scalar(self.folders[name], pa.string()), rows.num_rows)
         return fit(text, field, self.name, of_folder=True)
+
+
+def _frame(columns: list[pl.Series]) -> Frame:
+    return pl.DataFrame([values.alias(column(i)) for i, values in enumerate(columns)])
 
 
 def _constant(text: str | None, size: int) -> pl.Series:
@@ -193,9 +198,7 @@ def _folders(path: str) -> dict[str, str | None]:
 
 def _texts(rows: pa.RecordBatch) -> pl.Series:
     """The rows as they are in the file, as texts."""
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return row_texts(frame)
+    return object_texts(rows.schema.names, rows.columns, rows.num_rows)
 
 
 def _batch(frame: Frame) -> pa.RecordBatch:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra.time import duration_text, format_timestamp
 from everview.catalog import StreamEntry, TableEntry
 from everview.kernels.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
+from everview.runtime.arrow_values import arrow_of, object_texts, texts
 from everview.runtime.reading import ORIGINAL
 from everview.spark.physical import column
 
@@ -71,7 +70,7 @@ def _ahead(rows: Frame, entry: StreamEntry, now: int) -> list[pl.Expr]:
     lines = {line.column: rows.get_column(column(names.index(line.column))) for line in entry.timelines}
     return [
         pl.when(times.cast(pl.Int64) > limit).then(
-            pl.concat_str(pl.lit(f"{name}: "), time_text(times), pl.lit(remedy))
+            pl.concat_str(pl.lit(f"{name}: "), shown_text(times), pl.lit(remedy))
         )
         for name, times in lines.items()
         if _greatest(times) > limit
@@ -106,33 +105,10 @@ def row_texts(rows: Frame) -> pl.Series:
     >>> row_texts(pl.DataFrame({"k": [1, None], "b": [b"\\xff", b""]})).to_list()
     ['{"k":1,"b":"/w=="}', '{"k":null,"b":""}']
     """
-    if not rows.width:
-        return pl.Series(["{}"]).new_from_index(0, rows.height)
-    shown = pl.DataFrame([_json_value(values) for values in rows.get_columns()])
-    return shown.select(pl.struct(pl.all()).struct.json_encode().alias("_")).to_series()
+    columns = [arrow_of(values) for values in rows.get_columns()]
+    return object_texts(rows.columns, columns, rows.height)
 
 
 def shown_text(values: pl.Series) -> pl.Series:
-    """A column as text."""
-    return _json_value(values).cast(pl.String)
-
-
-def _json_value(values: pl.Series) -> pl.Series:
-    """A column as it stands in a text; bytes as Spark writes them."""
-    if values.dtype == pl.Binary:
-        return values.bin.encode("base64")
-    if values.dtype == pl.Time:
-        return values.cast(pl.String)
-    return time_text(values) if values.dtype in (pl.Datetime, pl.Date) else values
-
-
-def time_text(values: pl.Series) -> pl.Series:
-    """Timestamps or dates as ISO 8601. Polars fails on years that Spark knows, beyond 262143; numpy does not.
-
-    >>> time_text(pl.Series([None, 2**62], dtype=pl.Datetime("us"))).to_list()
-    [None, '148108-07-06T14:00:27.387904']
-    """
-    unit, counts = ("D", pl.Int32) if values.dtype == pl.Date else ("us", pl.Int64)
-    instants = values.cast(counts).cast(pl.Int64).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")
-    text = pl.DataFrame({"t": pa.array(np.datetime_as_string(instants), pa.large_string())})
-    return text.select(pl.when(values.is_not_null()).then("t").alias(values.name)).to_series()
+    """A column as text: bytes as Spark writes them, times in ISO 8601."""
+    return texts(arrow_of(values))

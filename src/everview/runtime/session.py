@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from everview.errors import StoreError
+from everview.spark.guards import fit_search
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # What fails in a step is told once, by us; py4j would print its stack trace as well.
@@ -78,6 +79,7 @@ def local_session() -> SparkSession:
         session.sparkContext.setLogLevel("ERROR")
         # When Java is gone, this server of pyspark's would print a stack trace beside our message.
         session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+        fit_search(stack_size(session))
     return session
 
 
@@ -150,4 +152,26 @@ def prepared(session: SparkSession) -> SparkSession:
     own = session.newSession()
     for name, value in RELIED_ON.items():
         own.conf.set(name, value)
+    fit_search(stack_size(own))
     return own
+
+
+_STACK = re.compile(r"-Xss(\d+)([kKmMgG]?)")
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_DEFAULT_STACK = 2**20
+
+
+def stack_size(session: SparkSession) -> int:
+    """How many bytes the stack of a thread has, where Spark evaluates expressions: here, and on a cluster."""
+    bean = "com.sun.management.HotSpotDiagnosticMXBean"
+    java = session._jvm.java.lang  # type: ignore[union-attr]
+    try:
+        beans = java.management.ManagementFactory.getPlatformMXBean(java.Class.forName(bean))
+        here = int(beans.getVMOption("ThreadStackSize").getValue()) * 2**10
+    except Py4JError:  # a Java that does not say
+        here = _DEFAULT_STACK
+    if str(session.sparkContext.master).startswith("local"):
+        return here
+    given = _STACK.findall(session.sparkContext.getConf().get("spark.executor.extraJavaOptions", "") or "")
+    there = int(given[-1][0]) * _UNITS[given[-1][1].lower()] if given else _DEFAULT_STACK
+    return min(here, there)

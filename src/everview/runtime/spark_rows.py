@@ -8,6 +8,7 @@ from pyspark.sql import types as S
 from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
+from everview.runtime.rows import given_columns
 from everview.spark.guards import try_cast_sql
 from everview.spark.physical import column
 
@@ -21,7 +22,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
 
     Lossless: by the rule of `rows.py`; else as CAST, where text that is no value of the type is refused.
     """
-    there = {entry.columns.find(name).name: name for name in rows.columns}
+    there = {name: rows.columns[i] for name, i in given_columns(rows.columns, entry.columns).items()}
     defaults = dict(entry.defaults)
     columns, cases = [], []
     for i, f in enumerate(entry.columns):

@@ -39,6 +39,12 @@ from everview.algebra.text import Written, expression_sql, string_sql, type_sql
 _SPARK_DIGITS = 34  # a decimal with more may lose some when its sign changes, and then not fit its type
 _MOST_DIGITS = 400  # no double has a digit further from the point
 
+# A pattern such as (a|b)* needs a stack as deep as the text that it searches: 1 MB overflows after 1,684
+# characters, and a quarter of them are safe. With 128 MB all that Everview searches is.
+_MEGABYTE = 2**20
+_SEARCHED_PER_MEGABYTE = 400
+_ENOUGH = 128 * _MEGABYTE
+
 
 def catalyst_sql(expression: Expression) -> str:
     """The expression as SQL for Spark, which yields NULL where it would raise an error.
@@ -184,7 +190,8 @@ def _guard_like(call: Call) -> Expression:
     if not isinstance(pattern, Literal):
         return _tried(call)
     escape = escapes[0].value if escapes and isinstance(escapes[0], Literal) else "\\"
-    broken = like_problem(str(pattern.value), str(escape)) is not None
+    text = str(pattern.value).lower() if call.name == "ilike" else str(pattern.value)
+    broken = like_problem(text, str(escape)) is not None
     return Literal(None, T.BOOLEAN) if broken and pattern.value is not None else call
 
 
@@ -205,11 +212,23 @@ def _guard_regex(call: Call) -> Expression:
     return _tried(Call(call.name, (text, varying, *more)))
 
 
+class _Search:
+    """The longest text that a pattern with a group searches. A process has one Java, so one limit."""
+
+    longest = LONGEST_SEARCHED
+
+
+def fit_search(stack: int) -> None:
+    """Let patterns with a group search only what a stack of so many bytes has room for."""
+    fits = _SEARCHED_PER_MEGABYTE * stack // _MEGABYTE
+    _Search.longest = LONGEST_SEARCHED if stack >= _ENOUGH else min(fits, LONGEST_SEARCHED)
+
+
 def _short_enough(text: Expression, pattern: Expression) -> Expression:
     """The text to search, NULL where it is too long for a pattern with a group."""
     if isinstance(pattern, Literal) and "(" not in str(pattern.value):
         return text
-    fits = f"length({expression_sql(text)}) <= {LONGEST_SEARCHED}"
+    fits = f"length({expression_sql(text)}) <= {_Search.longest}"
     if not isinstance(pattern, Literal):
         fits += f" OR instr({expression_sql(pattern)}, '(') = 0"
     return Written(f"CASE WHEN {fits} THEN {expression_sql(text)} END", T.STRING)

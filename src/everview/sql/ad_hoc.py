@@ -16,6 +16,8 @@ from everview.sql.literals import constant_int, instant
 from everview.sql.ordering import SortKey, bind_order_of_answer
 from everview.sql.query import bind_query, bind_select
 
+_MOST = 2**31 - 1  # Spark's
+
 
 @dataclass(frozen=True)
 class Part:
@@ -73,9 +75,14 @@ def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> Part:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     return Part(
         keys,
-        None if limit is None else _count(limit, "LIMIT", context),
+        None if limit is None or _is_all(limit) else _count(limit, "LIMIT", context),
         0 if offset is None else _count(offset, "OFFSET", context),
     )
+
+
+def _is_all(limit: exp.Expr) -> bool:
+    """Whether it is LIMIT ALL, which is none."""
+    return isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL"
 
 
 def _count(clause: exp.Expr, what: str, context: Context) -> int:
@@ -87,4 +94,6 @@ def _count(clause: exp.Expr, what: str, context: Context) -> int:
     number = constant_int(clause.expression, context.script, what)
     if number < 0:
         raise context.script.error(f"{what} cannot be negative", clause)
+    if number > _MOST:
+        raise context.script.error(f"{what} is at most {_MOST}", clause)
     return number

@@ -10,7 +10,7 @@ from sqlglot import exp
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import Column, Expression, Literal, substitute
-from everview.algebra.text import Written, aggregate_sql, expression_sql
+from everview.algebra.text import Written, aggregate_sql, expression_sql, name_sql
 from everview.sql.context import Context
 from everview.sql.expressions import AggregateRef
 from everview.sql.literals import whole_number
@@ -126,15 +126,14 @@ def aggregated(
     replacement: Mapping[Expression, Expression] = {k: Column(name, k.type) for name, k in key_columns} | {
         AggregateRef(c): Column(name, c.type) for name, c in call_columns
     }
-    own = {Column(f.name, f.type, f.relation) for f in node.schema}
     rewritten = [
-        Item(i.alias, _over(i.expression, replacement, own, i.syntax, context), i.syntax)
+        Item(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
         if not isinstance(i.expression, Literal)
         else i
         for i in items
     ]
     named = [Item(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
-    condition = None if having is None else _over(having[0], replacement, own, having[1], context)
+    condition = None if having is None else _over(having[0], replacement, having[1], context)
     return node, named, condition
 
 
@@ -153,16 +152,28 @@ def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expressio
 
 
 def _over(
-    expression: Expression, replacement: Mapping[Expression, Expression], own: set[Column], syntax: exp.Expr,
-    context: Context,
+    expression: Expression, replacement: Mapping[Expression, Expression], syntax: exp.Expr, context: Context
 ) -> Expression:  # fmt: skip
-    """The expression over the Aggregate's columns; what is neither grouped nor aggregated is refused."""
-    over = substitute(expression, replacement)
-    for part in over.walk():
-        if isinstance(part, Column) and part not in own and not isinstance(part, OuterColumn):
-            raise context.script.error(
-                f"the column '{part.name}' is neither grouped nor aggregated",
-                syntax,
-                next_step=f"add {part.name} to GROUP BY, or aggregate it: max({part.name})",
-            )
-    return over
+    """The expression over the Aggregate's columns; what is neither grouped nor aggregated is refused.
+
+    It is refused as it was written: among the Aggregate's columns one may have the same name.
+    """
+    loose = _ungrouped(expression, replacement)
+    if loose is not None:
+        name = name_sql(loose.name)
+        raise context.script.error(
+            f"the column '{loose.name}' is neither grouped nor aggregated",
+            syntax,
+            next_step=f"add {name} to GROUP BY, or aggregate it: max({name})",
+        )
+    return substitute(expression, replacement)
+
+
+def _ungrouped(expression: Expression, grouped: Mapping[Expression, Expression]) -> Column | None:
+    """The first column of an expression that is no part of what is grouped or aggregated."""
+    if expression in grouped or isinstance(expression, OuterColumn):
+        return None
+    if isinstance(expression, Column):
+        return expression
+    found = (_ungrouped(child, grouped) for child in expression.children)
+    return next((column for column in found if column is not None), None)

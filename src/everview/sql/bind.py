@@ -357,23 +357,22 @@ def _at(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> int 
 def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     entry = _writable(node.this, script, catalog, None)
     at = _at(node, entry, script)
-    context = _context(script, catalog)
     if node.args.get("query") is not None:
         query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
         answered = Schema(query.plan.schema.fields[: len(query.names)])  # the others are to order by
         columns = filled_columns(answered, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
-    return S.Insert(entry.name, inserted_rows(node, entry, context), at)
+    return S.Insert(entry.name, inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     entry = _changeable(node, "updated", script, catalog)
-    return bind_update(node, entry, _at(node, entry, script), _context(script, catalog))
+    return bind_update(node, entry, _at(node, entry, script), _ad_hoc_context(script, catalog))
 
 
 def _delete(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     entry = _changeable(node, "deleted from", script, catalog)
-    return bind_delete(node, entry, _at(node, entry, script), _context(script, catalog))
+    return bind_delete(node, entry, _at(node, entry, script), _ad_hoc_context(script, catalog))
 
 
 def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) -> TableEntry:
@@ -386,7 +385,7 @@ def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) 
 
 
 def _ad_hoc_context(script: Script, catalog: Catalog) -> Context:
-    """For a query that is answered at once: its statement has one present, by the clock."""
+    """For a query or a change that is made at once: its statement has one present, by the clock."""
     return _context(script, catalog, now=time.time_ns() // 1000)
 
 

@@ -8,10 +8,11 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
-from everview.sql.places import WORDS, PlacedParser
+from everview.sql.operator_grammar import OperatorParser
+from everview.sql.places import WORDS
 
 
-class WindowParser(PlacedParser):
+class WindowParser(OperatorParser):
     """[RANGE 15 MINUTES], 15 MINUTES, TIMESTAMP '…'."""
 
     def _window_brackets(self, relation: exp.Expr) -> None:

@@ -40,11 +40,13 @@ def _in_like(call: Call) -> Problem | None:
             return 2, AlgebraError(f"ESCAPE takes one character, not {shown}", next_step="write ESCAPE '#'")
         escape = given
     pattern = _constant(call, 1)
-    problem = like_problem(pattern, escape) if isinstance(pattern, str) else None
+    if not isinstance(pattern, str):
+        return None
+    problem = like_problem(pattern.lower() if call.name == "ilike" else pattern, escape)
     if problem is None:
         return None
     return 1, AlgebraError(
-        f"{string_sql(str(pattern))} is no LIKE pattern: {problem}",
+        f"{string_sql(pattern)} is no LIKE pattern: {problem}",
         next_step=f"write {string_sql(escape * 2)[1:-1]} for {escape} itself",
     )
 

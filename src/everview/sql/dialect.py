@@ -329,7 +329,7 @@ class EverviewParser(QueryParser):
         """[AS] name, after the table of an UPDATE or a DELETE."""
         start = self._curr
         alias = None if self._word() == "AT" else self._parse_table_alias()
-        if alias is not None and (alias.this is None or alias.columns):
+        if alias is not None and (not isinstance(alias.this, exp.Identifier) or alias.columns):
             self._fail("a table has one name here", start)
         return None if alias is None else alias.this
 

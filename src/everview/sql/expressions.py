@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
@@ -23,7 +24,6 @@ from everview.algebra.expressions import (
     Arithmetic,
     Call,
     Case,
-    Cast,
     Comparison,
     Expression,
     InList,
@@ -36,7 +36,7 @@ from everview.algebra.expressions import (
 from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
 from everview.algebra.numbers import negated
 from everview.algebra.text import string_sql
-from everview.algebra.time import DAY, MINUTE, SECOND, Chronon
+from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
@@ -45,6 +45,7 @@ from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targ
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
+from everview.sql.times import CLOCKS, as_days, seconds_of
 from everview.sql.windows import is_now
 
 
@@ -106,6 +107,12 @@ class ExpressionBinder:
                 node,
                 next_step="use a window bracket after the stream and GROUP BY",
             )
+        if isinstance(node, (exp.Any, exp.All)) and not isinstance(node.this, exp.Query):
+            return self.script.error(
+                "values of ANY and ALL follow LIKE and ILIKE only, without ESCAPE",
+                node,
+                next_step="use IN (…), or join conditions by OR or AND",
+            )
         if isinstance(node, (exp.Select, exp.Subquery, exp.SetOperation, exp.Exists, exp.Any, exp.All)):
             return self.script.error(
                 "a subquery cannot stand here",
@@ -145,7 +152,7 @@ class ExpressionBinder:
         left, right = self._operands(node, operator)
         both = {left.type, right.type}
         if operator in "+-" and both == {T.DATE, T.INTERVAL}:
-            left, right = _as_days(left, node.this), _as_days(right, node.expression)
+            left, right = as_days(left, node.this), as_days(right, node.expression)
         if operator in "+-" and both == {T.TIMESTAMP, T.INT}:
             raise AlgebraError(
                 f"{left.type} {operator} {right.type} has no meaning", next_step="add an INTERVAL '5' SECOND"
@@ -228,8 +235,22 @@ class ExpressionBinder:
         return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), T.BINARY)
 
     def pattern(self, node: exp.Binary) -> Expression:
+        if isinstance(node.expression, (exp.Any, exp.All)):
+            return self._patterns(node, node.expression)
         matched = self._called(_PATTERNS[type(node)], [node.this, node.expression])
         return Not(matched) if node.args.get("negate") else matched
+
+    def _patterns(self, node: exp.Binary, several: exp.Any | exp.All) -> Expression:
+        """LIKE ANY ('a%', 'b%'), LIKE ALL (…); NOT is about each of the patterns."""
+        if type(node) not in (exp.Like, exp.ILike) or not isinstance(several.this, (exp.Tuple, exp.Paren)):
+            raise self._refusal(several)
+        parts = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.this]
+        if not parts:
+            raise self.script.error("LIKE ANY and LIKE ALL take patterns in brackets", node)
+        matched: list[Expression] = [self._called(_PATTERNS[type(node)], [node.this, p]) for p in parts]
+        if node.args.get("negate"):
+            matched = [Not(m) for m in matched]
+        return reduce(Or if isinstance(several, exp.Any) else And, matched)
 
     def escape(self, node: exp.Escape) -> Expression:
         inner = node.this
@@ -260,7 +281,7 @@ class ExpressionBinder:
                 choices=EXTRACTED,
             )
         operand = self.bind(node.expression)
-        return _seconds(operand) if field == "SECOND" else Call(EXTRACTED[field], (operand,))
+        return seconds_of(operand) if field == "SECOND" else Call(EXTRACTED[field], (operand,))
 
     def trim(self, node: exp.Trim) -> Expression:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
@@ -326,8 +347,9 @@ class ExpressionBinder:
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
-        if name in _CHOOSING:  # what they choose from comes behind the condition
-            arguments = (arguments[0], *as_text_if_mixed(arguments[1:]))
+        if name in _CHOOSING:
+            first = _CHOOSING[name]
+            arguments = (*arguments[:first], *as_text_if_mixed(arguments[first:]))
         wanted = text_targets(node.name, arguments)
         read = zip(arguments, wanted, node.expressions, strict=True)
         arguments = tuple(self.beside(a, t or T.STRING, syntax) for a, t, syntax in read)
@@ -387,23 +409,6 @@ def _changes_sign(type_: T.DataType) -> bool:
     return type_.is_integer or type_.is_float or type_ == T.INTERVAL
 
 
-def _as_days(e: Expression, syntax: exp.Expr) -> Expression:
-    """INTERVAL '3' DAY beside a date is a number of days, so that the sum is a date again, as in Spark."""
-    unit = syntax.args.get("unit") if isinstance(syntax, exp.Interval) else None
-    in_days = isinstance(unit, exp.Var) and unit.name.upper() in ("DAY", "DAYS")
-    if in_days and isinstance(e, Literal) and isinstance(e.value, int) and e.value % DAY == 0:
-        return Literal(e.value // DAY, T.INT)
-    return e
-
-
-def _seconds(instant: Expression) -> Expression:
-    """EXTRACT(SECOND FROM …) has the fraction too, as in Spark: a DECIMAL(8,6)."""
-    if instant.type == T.DATE:
-        instant = Cast(instant, T.TIMESTAMP)
-    micros = Call("pmod", (Call("unix_micros", (instant,)), Literal(MINUTE, T.INT)))
-    return Cast(Arithmetic("/", Cast(micros, T.decimal(8, 0)), Literal(SECOND, T.INT)), T.decimal(8, 6))
-
-
 def _read_as(e: Expression, type_: T.DataType) -> Expression:
     if not isinstance(e, Literal) or type_ == T.INTERVAL:
         return e
@@ -438,13 +443,9 @@ _COMPARISONS = {
 }  # fmt: skip
 _PATTERNS = {exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike"}
 _SHIFTS = {exp.BitwiseLeftShift: "shiftleft", exp.BitwiseRightShift: "shiftright"}
-CLOCKS = {
-    "current_timestamp": T.TIMESTAMP, "now": T.TIMESTAMP, "localtimestamp": T.TIMESTAMP,
-    "current_date": T.DATE, "curdate": T.DATE,
-}  # fmt: skip
-"""The functions that tell the time of an ad hoc query, each with its type."""
-_CHOOSING = ("if", "nvl2")
-_COMPARING = ("coalesce", "nvl", "ifnull", "nullif", "greatest", "least")
+_CHOOSING = {"if": 1, "nvl2": 1, "coalesce": 0, "nvl": 0, "ifnull": 0}
+"""The functions that yield one of their arguments, and the first that they choose from."""
+_COMPARING = ("nullif", "greatest", "least")
 
 Handler = Callable[[ExpressionBinder, Any], Expression]
 B = ExpressionBinder

@@ -1,8 +1,8 @@
 """Nothing that was written is dropped: an argument of the syntax tree is used by the binder, or refused here.
 
-sqlglot reads more than Everview has: PIVOT, TABLESAMPLE, FORMAT in a cast, a LIMIT behind brackets. `USED`
-has, for every kind of node that is bound, the arguments that the binder reads. Any other one is refused with
-its place, before anything is bound.
+sqlglot reads more than Everview has: PIVOT, TABLESAMPLE, FORMAT in a cast, a LIMIT behind brackets, a
+parameter in the place of a name. `USED` has, for every kind of node that is bound, the arguments that the
+binder reads, and what they may be. Any other one is refused with its place, before anything is bound.
 """
 
 from __future__ import annotations
@@ -14,76 +14,101 @@ from sqlglot import exp
 from everview.sql import ast
 from everview.sql.script import Script
 
-_QUERY_END = ("order", "limit", "offset")
-_BINARY = ("this", "expression")
+Kinds = tuple[type, ...]
 
-USED: dict[type[exp.Expr], tuple[str, ...]] = {
+# What the binder binds by its kind, refusing any that it does not know; other values it reads as they are.
+_ANY: Kinds = (exp.Expr,)
+_NAME: Kinds = (exp.Identifier,)
+_TEXT: Kinds = (str,)
+_FLAG: Kinds = (bool,)
+_QUERY_END: dict[str, Kinds] = {
+    "order": (exp.Order,),
+    "limit": (exp.Limit, exp.Fetch),
+    "offset": (exp.Offset,),
+}
+_WITH: dict[str, Kinds] = {"with_": (exp.With,)}
+_ALIAS: dict[str, Kinds] = {"alias": (exp.TableAlias,)}
+_JOINS: dict[str, Kinds] = {"joins": (exp.Join,)}
+_ONE: dict[str, Kinds] = {"this": _ANY}
+_BINARY: dict[str, Kinds] = {"this": _ANY, "expression": _ANY}
+_LIST: dict[str, Kinds] = {"expressions": _ANY}
+
+USED: dict[type[exp.Expr], dict[str, Kinds]] = {
     # queries
-    exp.Select: (
-        "with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", *_QUERY_END,
+    exp.Select: {
+        **_WITH, **_LIST, "distinct": (exp.Distinct,), "from_": (exp.From,), **_JOINS, "where": (exp.Where,),
+        "group": (exp.Group,), "having": (exp.Having,), **_QUERY_END,
+    },
+    exp.Subquery: _ONE | _ALIAS | _WITH | _JOINS | _QUERY_END,
+    exp.Paren: _ONE,
+    exp.Values: {"expressions": (exp.Tuple,), **_ALIAS, **_QUERY_END},
+    **dict.fromkeys(
+        (exp.Union, exp.Except, exp.Intersect), _WITH | _BINARY | {"distinct": _FLAG} | _QUERY_END
     ),
-    exp.Subquery: ("this", "alias", "with_", "joins", *_QUERY_END),
-    exp.Paren: ("this",),
-    exp.Values: ("expressions", "alias", *_QUERY_END),
-    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), ("with_", *_BINARY, "distinct", *_QUERY_END)),
     # clauses
-    exp.With: ("expressions", "recursive"),
-    exp.CTE: ("this", "alias"),
-    exp.From: ("this",),
-    exp.Table: ("this", "alias", "db", "joins", "version"),
-    exp.TableAlias: ("this", "columns"),
-    exp.Version: ("this", "kind", "expression"),
-    exp.Join: ("this", "on", "side", "kind", "using", "method"),
-    exp.Where: ("this",),
-    exp.Group: ("expressions", "all", "grouping_sets", "cube", "rollup"),
-    exp.Having: ("this",),
-    exp.Distinct: ("expressions",),
-    exp.Order: ("expressions",),
-    exp.Ordered: ("this", "desc", "nulls_first"),
-    exp.Limit: ("expression",),
-    exp.Offset: ("expression",),
+    exp.With: {"expressions": (exp.CTE,), "recursive": _FLAG},
+    exp.CTE: _ONE | _ALIAS,
+    exp.From: _ONE,
+    exp.Table: {**_ONE, **_ALIAS, "db": _NAME, **_JOINS, "version": (exp.Version,)},
+    exp.TableAlias: {"this": _NAME, "columns": _NAME},
+    exp.Version: {"this": _TEXT, "kind": _TEXT, "expression": _ANY},
+    exp.Join: {
+        **_ONE, "on": _ANY, "side": _TEXT, "kind": _TEXT, "using": _NAME, "method": _TEXT,
+    },
+    exp.Where: _ONE,
+    exp.Group: {**_LIST, "all": _FLAG, "grouping_sets": _ANY, "cube": _ANY, "rollup": _ANY},
+    exp.Having: _ONE,
+    exp.Distinct: _LIST,
+    exp.Order: {"expressions": (exp.Ordered,)},
+    exp.Ordered: {**_ONE, "desc": _FLAG, "nulls_first": _FLAG},
+    exp.Limit: {"expression": _ANY},
+    exp.Offset: {"expression": _ANY},
     # names, constants and types
-    exp.Identifier: ("this", "quoted"),
-    exp.Column: ("this", "table", "db"),
-    exp.Star: ("except_",),
-    exp.Alias: ("this", "alias"),
-    exp.Literal: ("this", "is_string"),
-    exp.Boolean: ("this",),
-    exp.Null: (),
-    exp.HexString: ("this",),
-    exp.RawString: ("this",),
-    exp.Interval: ("this", "unit"),
-    exp.IntervalSpan: _BINARY,
-    exp.Var: ("this",),
-    exp.DataType: ("this", "expressions", "nested", "kind"),
-    exp.DataTypeParam: ("this",),
-    exp.Tuple: ("expressions",),
-    # expressions; what is `safe` about / and || the dialect says of itself
-    **dict.fromkeys((exp.Neg, exp.Not, exp.BitwiseNot), ("this",)),
-    **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape, exp.Filter, exp.Extract), _BINARY),
+    exp.Identifier: {"this": _TEXT, "quoted": _FLAG},
+    exp.Column: {"this": (exp.Identifier, exp.Star), "table": _NAME, "db": _NAME},
+    exp.Star: {"except_": (exp.Column, exp.Identifier)},
+    exp.Alias: {**_ONE, "alias": _NAME},
+    exp.Literal: {"this": _TEXT, "is_string": _FLAG},
+    exp.Boolean: {"this": _FLAG},
+    exp.Null: {},
+    exp.HexString: {"this": _TEXT},
+    exp.RawString: {"this": _TEXT},
+    exp.Interval: {**_ONE, "unit": (exp.Var, exp.IntervalSpan)},
+    exp.IntervalSpan: {"this": (exp.Var,), "expression": (exp.Var,)},
+    exp.Var: {"this": _TEXT},
+    exp.DataType: {"this": (exp.DType, exp.Interval), **_LIST, "nested": _FLAG, "kind": _ANY},
+    exp.DataTypeParam: _ONE,
+    exp.Tuple: _LIST,
+    # expressions; what is `safe` about / the dialect says of itself
+    **dict.fromkeys((exp.Neg, exp.Not, exp.BitwiseNot), _ONE),
+    **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape), _BINARY),
+    exp.Filter: {**_ONE, "expression": (exp.Where,)},
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _BINARY),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), _BINARY),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv), _BINARY),
     **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), _BINARY),
     **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), _BINARY),
-    **dict.fromkeys((exp.Div, exp.DPipe), (*_BINARY, "safe")),
-    **dict.fromkeys((exp.Like, exp.ILike), (*_BINARY, "negate")),
+    exp.Div: {**_BINARY, "safe": _FLAG},
+    exp.DPipe: _BINARY,
+    **{key: {**_BINARY, "negate": _FLAG} for key in (exp.Like, exp.ILike)},
     exp.RegexpLike: _BINARY,
-    exp.Between: ("this", "low", "high"),
-    exp.In: ("this", "expressions", "query", "field"),
-    exp.Exists: ("this",),
-    exp.Case: ("this", "ifs", "default"),
-    exp.If: ("this", "true"),
-    exp.Cast: ("this", "to", "safe"),
-    exp.TryCast: ("this", "to", "safe"),
-    exp.Trim: ("this", "expression", "position"),
-    exp.Substring: ("this", "start", "length"),
-    exp.StrPosition: ("this", "substr", "position"),
-    exp.Anonymous: ("this", "expressions"),
-    exp.CurrentTimestamp: (),
-    exp.CurrentDate: (),
+    exp.Any: _ONE,
+    exp.All: _ONE,
+    exp.Extract: {"this": (exp.Var,), "expression": _ANY},
+    exp.Between: {**_ONE, "low": _ANY, "high": _ANY},
+    exp.In: {**_ONE, **_LIST, "query": _ANY, "field": _ANY},
+    exp.Exists: _ONE,
+    exp.Case: {**_ONE, "ifs": (exp.If,), "default": _ANY},
+    exp.If: {**_ONE, "true": _ANY},
+    **{key: {**_ONE, "to": (exp.DataType,), "safe": _FLAG} for key in (exp.Cast, exp.TryCast)},
+    exp.Trim: {**_BINARY, "position": _TEXT},
+    exp.Substring: {**_ONE, "start": _ANY, "length": _ANY},
+    exp.StrPosition: {**_ONE, "substr": _ANY, "position": _ANY},
+    exp.Anonymous: {"this": (str, exp.Identifier), **_LIST},
+    exp.CurrentTimestamp: {},
+    exp.CurrentDate: {},
 }  # fmt: skip
-"""The arguments that are read, by the kind of node. Of other kinds none is bound."""
+"""The arguments that are read, by the kind of node, and what each may be. Of other kinds none is bound."""
 
 # Words for an argument, where its own name is not what people write, and what to write instead.
 _WORDS = {
@@ -112,6 +137,8 @@ _WORDS_OF: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Distinct, "on"): "DISTINCT ON",
     (exp.Select, "kind"): "SELECT AS",
     (exp.Join, "expressions"): "a list of joins",
+    (exp.Order, "this"): "ORDER BY in a call",
+    (exp.Limit, "this"): "LIMIT in a call",
 }
 _INSTEAD = {
     "symmetric": "write both orders",
@@ -129,8 +156,14 @@ def refuse_unused(statement: exp.Expr, script: Script, ad_hoc: bool = True) -> N
                 continue
             if name in _QUERY_END and isinstance(node, exp.Query | exp.Values) and id(node) not in ends:
                 raise _refuse_order(name, value, script)
-            if name not in USED.get(type(node), node.arg_types):
+            used = USED.get(type(node))
+            if used is None:
+                continue  # our own grammar made it, or the binder refuses it
+            if name not in used:
                 raise _refuse(node, name, value, script)
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, used[name]):
+                    raise _refuse_kind(node, name, each, script)
 
 
 def _is_given(value: object) -> bool:
@@ -166,22 +199,37 @@ def _refuse_order(name: str, clause: exp.Expr, script: Script) -> Exception:
     )
 
 
+def _refuse_kind(node: exp.Expr, name: str, value: object, script: Script) -> Exception:
+    """Refuses what is no name where a name belongs, and any other value that the binder would misread."""
+    place = _nearest_place(value, node, script)
+    if isinstance(value, exp.ColumnDef):
+        return script.error("a name in this list has no type", place, next_step=f"write {value.name}")
+    if USED[type(node)][name] == _NAME:
+        return script.error("expected a name", place, next_step="write a name, or leave this out")
+    return script.error("this cannot stand here", place)
+
+
 def _refuse(node: exp.Expr, name: str, value: object, script: Script) -> Exception:
     plain = name.strip("_").upper().replace("_", " ")
     words = _WORDS_OF.get((type(node), name)) or _WORDS.get(name, plain)
     first = value[0] if isinstance(value, list) else value
     if name == "kind" and isinstance(value, str):
         words = f"{words} {value}"
-    own = [first] if isinstance(first, exp.Expr) and not isinstance(first, exp.Hint) else []
-    around = [*own, node, *_ancestors(node)]
-    place = next((n for n in around if script.place(n) is not None), node)
-    if isinstance(node, exp.Subquery):
+    place = _nearest_place(None if name == "this" else first, node, script)
+    if isinstance(node, exp.Subquery) and name in USED[exp.Select]:
         return script.error(
             f"{words} cannot stand behind brackets",
             place,
             next_step="write SELECT * FROM before the brackets",
         )
     return script.error(f"{words} is not available", place, next_step=_INSTEAD.get(name))
+
+
+def _nearest_place(value: object, node: exp.Expr, script: Script) -> exp.Expr:
+    """What to underline for an argument of a node: itself, if it knows its place, or what is around it."""
+    own = [value] if isinstance(value, exp.Expr) and not isinstance(value, exp.Hint) else []
+    around = [*own, node, *_ancestors(node)]
+    return next((n for n in around if script.place(n) is not None), node)
 
 
 def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -31,6 +31,21 @@ class Joined:
 Tree = Relation | Joined
 
 
+@dataclass
+class FreshNames:
+    """Names for relations without one, of which none stands in the query; each is given once."""
+
+    query: exp.Expr
+    given: int = 0
+
+    def next(self) -> str:
+        """One more name."""
+        written = {identifier.name.casefold() for identifier in self.query.find_all(exp.Identifier)}
+        name = next(name for n in count(self.given + 1) if (name := f"_r{n}") not in written)
+        self.given = int(name.removeprefix("_r"))
+        return name
+
+
 def bind_from(
     select: exp.Select, context: Context, conditions: list[exp.Expr]
 ) -> tuple[N.Node, Scope, list[exp.Expr]]:
@@ -41,8 +56,9 @@ def bind_from(
     first = select.args.get("from_")
     if first is None:
         return N.Values(Schema(()), ((),)), Scope(outer=context.outer), conditions
-    tree = _with_joins(_tree(first.this, context), select, context)
-    _separate(tree)
+    fresh = FreshNames(select)
+    tree = _with_joins(_tree(first.this, context, fresh), select, context, fresh)
+    _separate(tree, fresh)
     _mark_padded(tree)
     rest = _take_now_bounds(conditions, list(_relations(tree)), context)
     plan, scope = _finished(tree, context)
@@ -52,8 +68,9 @@ def bind_from(
 
 def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
     """The plan and the scope of one item of FROM, as SELECT * FROM item has them."""
-    tree = _tree(item, context)
-    _separate(tree)
+    fresh = FreshNames(item)
+    tree = _tree(item, context, fresh)
+    _separate(tree, fresh)
     return _finished(tree, context)
 
 
@@ -71,31 +88,31 @@ def has_relation_parts(node: exp.Expr) -> bool:
     )
 
 
-def _tree(item: exp.Expr, context: Context) -> Tree:
+def _tree(item: exp.Expr, context: Context, fresh: FreshNames) -> Tree:
     if isinstance(item, exp.Subquery) and is_relation(item.this):
-        base = _bracketed(item, _tree(item.this, context), context)
+        base = _bracketed(item, _tree(item.this, context, fresh), context, fresh)
     else:
         base = bind_relation(item, context)
-    return _with_joins(base, item, context)
+    return _with_joins(base, item, context, fresh)
 
 
-def _with_joins(base: Tree, node: exp.Expr, context: Context) -> Tree:
+def _with_joins(base: Tree, node: exp.Expr, context: Context, fresh: FreshNames) -> Tree:
     joins = node.args.get("joins") or ()
-    return Joined(base, [(join, _tree(join.this, context)) for join in joins]) if joins else base
+    return Joined(base, [(join, _tree(join.this, context, fresh)) for join in joins]) if joins else base
 
 
-def _bracketed(item: exp.Subquery, inner: Tree, context: Context) -> Tree:
+def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNames) -> Tree:
     """What stands in brackets: as it is, unless a window, SYNC or an alias stands behind them."""
     if not (item.args.get("alias") or item.meta.get("windows") or item.meta.get("sync")):
         return inner
-    _separate(inner)
+    _separate(inner, fresh)
     plan, scope = _finished(inner, context)
     if item.alias:
         one = len(scope.relations) == 1 and is_whole(plan, scope.columns)
         names = tuple(c.name for c in scope.columns)
         query = BoundQuery(plan, names) if one else select_columns(plan, scope.columns)
         return named_relation(item, query, item.alias, context)
-    below = windowed(BoundQuery.of(plan), item, context)
+    below = windowed(BoundQuery.of(plan), item, context, scope)
     return Relation(item, below.plan, None, below.names, inside=scope)
 
 
@@ -108,16 +125,14 @@ def _relations(tree: Tree) -> Iterator[Relation]:
         yield from _relations(right)
 
 
-def _separate(tree: Tree) -> None:
+def _separate(tree: Tree, fresh: FreshNames) -> None:
     """Gives a subquery without a name one that the plan needs, where others have columns of its names."""
     relations = list(_relations(tree))
     names = Counter(f.name.casefold() for r in relations for f in r.node.schema)
-    known = {(r.name or "").casefold() for r in relations}
-    free = (name for n in count(1) if (name := f"_r{n}") not in known)
     for relation in relations:
         unnamed = relation.name is None and relation.inside is None
         if unnamed and any(names[f.name.casefold()] > 1 for f in relation.node.schema):
-            relation.plan_name = next(free)
+            relation.plan_name = fresh.next()
 
 
 def _mark_padded(tree: Tree) -> None:
@@ -161,7 +176,8 @@ def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Rela
     lines = []
     for relation in relations:
         line = relation.node.schema.timeline
-        owner = relation.name if line is None or relation.inside is None else line.relation
+        own = relation.name or relation.plan_name or (None if line is None else line.relation)
+        owner = own if relation.inside is None or line is None else line.relation
         if line is not None and column == Column(line.name, line.type, owner):
             return relation
         lines += [] if line is None else [column_sql(line.name, owner)]
@@ -206,16 +222,17 @@ def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Cont
     condition = _condition(join, shared, both, context)
     version = _version(tree)
     if kind in ("SEMI", "ANTI"):
-        if side == "RIGHT" or version is not None:
-            what = "a RIGHT" if side == "RIGHT" else "FOR SYSTEM_TIME AS OF in a"
+        if version is not None:
             raise context.script.error(
-                f"{what} {kind} join is not available",
-                join if version is None else version,
-                next_step="swap the two sides" if version is None else "use JOIN or LEFT JOIN",
+                f"FOR SYSTEM_TIME AS OF in a {kind} join is not available",
+                version,
+                next_step="use JOIN or LEFT JOIN",
             )
         refuse_non_retroactive(left, right, join.this, context)
         gone = "a SEMI or ANTI join has the columns of its left side only"
         before.unseen |= {name.casefold(): gone for name, _ in other.relations if name is not None}
+        keys = [s.left for s in shared]
+        before.columns = [*keys, *(c for c in before.columns if c not in keys)]
         made = N.SemiJoin if kind == "SEMI" else N.AntiJoin
         return made(left, right, condition), before
     if version is not None and isinstance(tree, Relation):
@@ -314,19 +331,15 @@ def _join_as_of(
 
 def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
     """The columns of USING in its order; those of a NATURAL join in that of the left side, as in Spark."""
-    method = join.method.upper()
-    if method not in ("", "NATURAL"):
-        raise context.script.error(
-            f"{'an' if method[0] in 'AEIOU' else 'a'} {method} join is not available", join
-        )
-    if method and (join.args.get("on") is not None or join.args.get("using")):
+    natural = join.method.upper() == "NATURAL"
+    if natural and (join.args.get("on") is not None or join.args.get("using")):
         raise context.script.error(
             "a NATURAL join has no condition of its own",
             join,
             next_step="leave NATURAL out, or the condition",
         )
     names = [(i.name, i) for i in join.args.get("using") or ()]
-    if method == "NATURAL":
+    if natural:
         there = {c.name.casefold() for c in right.columns}
         names = [(c.name, join) for c in left.columns if c.name.casefold() in there]
     shared = []

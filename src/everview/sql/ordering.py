@@ -96,6 +96,12 @@ def _selected(wanted: Item, items: Sequence[Item]) -> int | None:
 
 def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression | None:
     """The column at a position in the SELECT list, if that is what is written."""
+    if isinstance(target, exp.Var):
+        raise context.script.error(
+            f"ORDER BY {target.name.upper()} is not available",
+            target if context.script.place(target) else target.find_ancestor(exp.Order) or target,
+            next_step="name the columns, or their positions: ORDER BY 1, 2",
+        )
     if not isinstance(target, exp.Literal) or target.is_string:
         return None
     position = constant_int(target, context.script, "ORDER BY")

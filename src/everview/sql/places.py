@@ -72,7 +72,16 @@ class PlacedParser(SparkParser):
         return self._placed(super()._parse_offset, *arguments, **named)  # type: ignore[no-any-return]
 
     def _parse_version(self) -> exp.Version | None:
+        first, second = self._word(), self._next.text.upper() if self._next else ""
         version: exp.Version | None = self._placed(super()._parse_version)
+        if version is not None and (first, second) not in (("FOR", "SYSTEM_TIME"), ("FOR", "SYSTEM")):
+            words = first if second == "AS" else f"{first} {second}"
+            raise self._refused(
+                f"{words} AS OF behind a relation is not available",
+                version,
+                next_step="end an ad hoc query with AS OF TIMESTAMP '…', "
+                "or join a table with FOR SYSTEM_TIME AS OF s.ts",
+            )
         if version is not None:
             self._needed(version.args.get("expression"), "AS OF and a time line")
         return version
@@ -92,8 +101,12 @@ class PlacedParser(SparkParser):
         token = token or self._curr
         if message.startswith("Invalid expression") and token and token.token_type in _CLOSERS:
             message = f"this {token.text} closes nothing"
+        if token and token.token_type == TokenType.PIPE_GT:
+            self._fail("|> is not available", token, next_step="write a subquery: FROM (SELECT …)")
         if self._word() == "AS" and self._next and self._next.text.upper() == "OF":
             message = "AS OF may only end an ad hoc SELECT"
+        if message.endswith("does not support CTE"):
+            message = "WITH stands before a SELECT, and this is none"
         if message == "Expected TYPE after CAST" and token and token.token_type in WORDS:
             self._unknown_type(token)
         self._fail(message, token)

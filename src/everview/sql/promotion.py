@@ -47,7 +47,7 @@ def text_targets(name: str, arguments: Sequence[Expression]) -> list[T.DataType 
 
 
 def as_text_if_mixed(values: Sequence[Expression]) -> list[Expression]:
-    """The values, all of them as text if some are: so Spark widens the results of CASE and IF."""
+    """The values, all of them as text if some are: so Spark widens what CASE, IF and coalesce choose from."""
     kinds = {v.type for v in values} - {T.VOID}
     if T.STRING not in kinds or kinds & {T.BINARY, T.BOOLEAN, T.INTERVAL}:
         return list(values)

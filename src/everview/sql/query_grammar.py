@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
-from everview.sql.brackets import WindowParser
+from everview.sql.join_grammar import JoinParser
 
 STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 
-class QueryParser(WindowParser):
+class QueryParser(JoinParser):
     """Spark's queries, with windows and synchronization behind relations."""
 
     def _is_query_start(self) -> bool:
@@ -24,17 +25,23 @@ class QueryParser(WindowParser):
 
     def _parse_full_query(self) -> exp.Expr:
         """A query: SELECT … with set operations, or a stream function around one."""
-        if self._at_stream_function():
-            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
         if self._match(TokenType.L_PAREN):
-            query: exp.Expr | None = exp.Subquery(this=self._parse_full_query())
+            brackets = exp.Subquery(this=self._parse_full_query())
             self._match_r_paren()
+            self._window_brackets(brackets)
+            self._take_sync(brackets)
+            query: exp.Expr | None = brackets
         else:
             query = self._parse_select() if self._is_query_start() else None
         if query is None:
             self._fail("expected a SELECT")
             raise AssertionError
         return self._parse_query_modifiers(self._parse_set_operations(query)) or query
+
+    def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        if self._at_stream_function():
+            return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
+        return super()._parse_select(*arguments, **named)
 
     def _at_stream_function(self) -> bool:
         return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
@@ -45,6 +52,22 @@ class QueryParser(WindowParser):
         query = self._parse_full_query()
         self._match_r_paren()
         return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
+
+    def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        """A call; EXISTS has a query in its brackets, in brackets of its own or not."""
+        if self._word() == "EXISTS" and self._next.token_type == TokenType.L_PAREN:
+            return self._placed(self._parse_exists_query)  # type: ignore[no-any-return]
+        return super()._parse_function_call(*arguments, **named)
+
+    def _parse_exists_query(self) -> exp.Expr:
+        self._advance(2)
+        query = self._parse_full_query()
+        self._match_r_paren()
+        return exp.Exists(this=query)
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query | None:
+        self.raise_error("|> is not available")
+        return None
 
     def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
         if not self._match_text_seq("AS", "OF"):
@@ -77,8 +100,8 @@ class QueryParser(WindowParser):
         parsed = super()._parse_table(
             schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
         )
-        if isinstance(parsed, exp.Subquery) and (sync := self._sync()):
-            parsed.meta["sync"] = sync
+        if isinstance(parsed, exp.Subquery):
+            self._take_sync(parsed)
         return parsed
 
     def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
@@ -90,6 +113,10 @@ class QueryParser(WindowParser):
             if cte.alias.casefold() in seen:
                 raise self._refused(f"WITH names '{cte.alias}' twice", cte.args["alias"])
             seen.add(cte.alias.casefold())
+        if clause is not None and (self._word() == "VALUES" or self._at_stream_function()):
+            word = self._word()
+            instead = "write SELECT * FROM (VALUES …)" if word == "VALUES" else f"put WITH into {word}(…)"
+            self._fail(f"WITH stands before a SELECT, not before {word}", next_step=instead)
         return clause
 
     def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
@@ -103,33 +130,15 @@ class QueryParser(WindowParser):
             self._fail("expected a row of values", next_step="write VALUES (1, 'a'), (2, 'b')")
         return exp.Values(expressions=rows, alias=self._parse_table_alias())
 
-    def _parse_join(
-        self,
-        skip_join_token: bool = False,
-        parse_bracket: bool = False,
-        alias_tokens: Collection[TokenType] | None = None,
-    ) -> exp.Join | None:
-        return super()._parse_join(skip_join_token, parse_bracket, alias_tokens or self.TABLE_ALIAS_TOKENS)
-
-    def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
-        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
-        JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
-        return iter(()) if alias_tokens is not None else super()._parse_joins()
-
     def _streamed_relation(self) -> exp.Expr | None:
-        """ISTREAM(query) in FROM, in brackets of its own or not."""
-        index, wrapped = self._index, self._match(TokenType.L_PAREN)
+        """ISTREAM(query) in FROM."""
         if not self._at_stream_function():
-            self._retreat(index)
             return None
         subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
-        if wrapped:
-            self._match_r_paren()
         self._window_brackets(subquery)
         if alias := self._parse_table_alias():
             subquery.set("alias", alias)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
+        self._take_sync(subquery)
         return subquery
 
     def _at_relation_name(self) -> bool:
@@ -143,18 +152,24 @@ class QueryParser(WindowParser):
         table = exp.Table(this=self._name("a stream, a table or a view"))
         self._window_brackets(table)
         version = self._parse_version()
-        sync = self._sync()
+        self._take_sync(table)
         if alias := self._parse_table_alias():
             table.set("alias", alias)
         table.set("version", version or self._parse_version())
-        if sync := sync or self._sync():
-            table.meta["sync"] = sync
+        self._take_sync(table)
         return table
 
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
             return None
         return super()._parse_table_alias(alias_tokens)
+
+    def _take_sync(self, relation: exp.Expr) -> None:
+        """SYNC behind a relation, before its alias or after it, but once."""
+        if sync := self._sync():
+            if relation.meta.get("sync"):
+                raise self._refused("SYNC stands twice", sync, next_step="leave one of them out")
+            relation.meta["sync"] = sync
 
     def _sync(self) -> exp.Expr | None:
         return self._placed(self._parse_sync)  # type: ignore[no-any-return]
@@ -177,8 +192,7 @@ class QueryParser(WindowParser):
             return super()._parse_subquery(this, parse_alias)
         subquery = exp.Subquery(this=this)
         self._window_brackets(subquery)
-        if sync := self._sync():
-            subquery.meta["sync"] = sync
+        self._take_sync(subquery)
         if parse_alias and (alias := self._parse_table_alias()):
             subquery.set("alias", alias)
         return subquery

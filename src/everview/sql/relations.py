@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from everview.algebra import nodes as N
+from everview.algebra.expressions import Column
 from everview.algebra.time import Grid
-from everview.algebra.windows import Band
+from everview.algebra.windows import Band, Rows
 from everview.sql import ast
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
@@ -128,9 +129,14 @@ def _relation_name(node: N.Node) -> str | None:
     return node.schema.fields[0].relation if len(node.schema) else None
 
 
-def windowed(query: BoundQuery, item: exp.Expr, context: Context) -> BoundQuery:
-    """The query with the windows that stand in brackets behind it."""
+def windowed(
+    query: BoundQuery, item: exp.Expr, context: Context, scope: Scope | None = None
+) -> BoundQuery:  # fmt: skip
+    """The query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
     node = query.plan
+    if scope is None:
+        scope = Scope()
+        scope.add(None, node.schema, query.names)
     for bracket in item.meta.get("windows", ()):
         if isinstance(node, N.Table):
             raise context.script.error(
@@ -150,19 +156,25 @@ def windowed(query: BoundQuery, item: exp.Expr, context: Context) -> BoundQuery:
                 bracket,
                 next_step="put the window on the stream below, or select its time line column too",
             )
-        for key in bracket.args.get("keys") or ():
-            with context.script.blame(key):
-                _require_column(query, key.name)
+        if isinstance(found, Rows):
+            keys = tuple(_plan_name(key, scope, context) for key in bracket.args.get("keys") or ())
+            found = replace(found, partition_by=keys)
         with context.script.blame(bracket):
             node = node if found == Band() else N.Window(node, found)
     return BoundQuery(node, query.names)
 
 
-def _require_column(query: BoundQuery, name: str) -> None:
-    """Refuses a key that no column has, or several."""
-    scope = Scope()
-    scope.add(None, query.plan.schema, query.names)
-    scope.column(name, None)
+def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:
+    """The name that a column has in the plan; a key that no column has, or several, is refused."""
+    with context.script.blame(key):
+        column = scope.require(key.name).expression
+    if not isinstance(column, Column):
+        raise context.script.error(
+            f"'{key.name}' is a column of both sides of a FULL join, and no row is partitioned by that",
+            key,
+            next_step="select it in a subquery and put the window behind that",
+        )
+    return column.name
 
 
 def column_names(item: exp.Expr) -> list[str]:

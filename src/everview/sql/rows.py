@@ -18,6 +18,7 @@ from everview.sql.context import Context
 from everview.sql.literals import EXAMPLES
 from everview.sql.scope import Scope
 from everview.sql.script import Script
+from everview.sql.times import tells_time
 
 
 def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> tuple[Record, ...]:
@@ -97,6 +98,13 @@ def constant(node: exp.Expr, target: Field, context: Context, where: str = "VALU
             f"and {name.name} is a name",
             name,
             next_step=f"put text into quotes: {string_sql(name.name)}",
+        )
+    clock = next((part for part in node.walk() if tells_time(part)), None)
+    if where == "DEFAULT" and clock is not None:
+        raise context.script.error(
+            "a DEFAULT is one value for all rows, and this is another one each time",
+            clock,
+            next_step="write it in the VALUES of INSERT",
         )
     bound = context.binder(Scope(), where).bind(node)
     return _fitted(evaluate(bound, Schema(()), ()), bound, target, node, context.script)

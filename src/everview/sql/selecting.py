@@ -7,8 +7,8 @@ from sqlglot import exp
 from everview.algebra.expressions import Column, Expression
 from everview.sql.aggregation import Item
 from everview.sql.context import Context
-from everview.sql.expressions import CLOCKS
 from everview.sql.scope import Named, Scope
+from everview.sql.times import CLOCKS
 
 
 def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:

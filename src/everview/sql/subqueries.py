@@ -58,9 +58,6 @@ def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
         return None if inner is None else SubqueryCondition(inner.query, inner.operands, not inner.negated)
     if isinstance(condition, exp.Exists):
         return SubqueryCondition(_unwrapped(condition.this), (), False)
-    if isinstance(condition, exp.Anonymous) and condition.name.upper() == "EXISTS":  # EXISTS ((SELECT …))
-        first = next(iter(condition.expressions), None)
-        return SubqueryCondition(_unwrapped(first), (), False) if isinstance(first, exp.Subquery) else None
     query = _query_of(condition) if isinstance(condition, exp.In) else None
     if query is None:
         return None

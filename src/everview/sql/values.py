@@ -36,6 +36,12 @@ def bind_values(values: exp.Values, context: Context) -> BoundQuery:
 
 def _constant(node: exp.Expr, context: Context) -> Literal:
     name = node.find(exp.Column)
+    if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
+        raise context.script.error(
+            "DEFAULT may only stand in the VALUES of INSERT",
+            node if context.script.place(node) else node.parent or node,
+            next_step="write the value",
+        )
     if name is not None:
         raise context.script.error(
             f"VALUES holds constants, and {name.name} is a name",

@@ -14,9 +14,8 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Range, Rows
-from everview.temporal.insertion import has_common_timeline, keeps_timeline
 from everview.temporal.life import reach
-from everview.temporal.patterns import edge
+from everview.temporal.patterns import edge, has_common_timeline, keeps_timeline
 
 
 @dataclass(frozen=True)

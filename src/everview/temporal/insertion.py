@@ -2,6 +2,9 @@
 
 A point is an instant at which a row with that instant is inserted. Rows that come later than their time
 line says would give none, silently.
+
+A group that changes is a row that goes and another that comes. The new row comes late, and yet its timestamp
+was there all along: projected to the group's keys, nothing was inserted. So the question is asked of columns.
 """
 
 from __future__ import annotations
@@ -9,82 +12,152 @@ from __future__ import annotations
 from functools import singledispatch
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column
+from everview.algebra.expressions import Column, Expression
+from everview.algebra.schema import Schema
 from everview.algebra.time import MICROSECOND
-from everview.algebra.windows import Range
+from everview.algebra.windows import Range, Rows
+from everview.temporal.keys import keys_of
+from everview.temporal.patterns import Edge, Pattern, arrival, edge, has_common_timeline, keeps_timeline
+
+Columns = frozenset[int]
+"""Positions of columns; none at all where rows may be inserted late."""
+
+_NONE: Columns = frozenset()
 
 
-@singledispatch
 def is_inserted_on_time(node: N.Node) -> bool:
-    """Whether all rows are inserted at the instant in their time line.
+    """Whether rows, projected to their time line, are inserted at the instant in it.
 
-    >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
     >>> s = N.Stream("s", Schema.of(("ts", TIMESTAMP), timeline="ts"))
     >>> is_inserted_on_time(N.Window(s, Range(5))), is_inserted_on_time(N.Window(s, Range(5, slide=5)))
     (True, False)
     """
-    return False
+    return bool(punctual_columns(node))
 
 
-@is_inserted_on_time.register
-def _(node: N.Stream) -> bool:
+@singledispatch
+def punctual_columns(node: N.Node) -> Columns:
+    """The columns, with the time line, to which rows can be projected so that each is inserted on time.
+
+    >>> from everview.algebra.aggregates import AggregateCall
+    >>> from everview.algebra.types import INT, TIMESTAMP
+    >>> s = N.Stream("s", Schema.of(("k", INT), ("ts", TIMESTAMP), timeline="ts"))
+    >>> keys, count = (("ts", s.column("ts")),), (("n", AggregateCall("count")),)
+    >>> groups = [N.Aggregate(window, keys, count) for window in (s, N.Window(s, Rows(3)))]
+    >>> [sorted(punctual_columns(node)) for node in (s, *groups)]
+    [[0, 1], [0, 1], [0]]
+    """
+    return _NONE
+
+
+@punctual_columns.register
+def _(node: N.Stream) -> Columns:
     line = node.schema.timeline
-    return line is not None and line.timeline == 0
+    return _all(node) if line is not None and line.timeline == 0 else _NONE
 
 
-@is_inserted_on_time.register(N.Filter)
-@is_inserted_on_time.register(N.Alias)
-@is_inserted_on_time.register(N.View)
-@is_inserted_on_time.register(N.GroupMember)
-@is_inserted_on_time.register(N.Coalesce)
-@is_inserted_on_time.register(N.Split)
-@is_inserted_on_time.register(N.Distinct)
-@is_inserted_on_time.register(N.Tagged)
-@is_inserted_on_time.register(N.IStream)
-@is_inserted_on_time.register(N.TableJoin)
-def _(node: N.Node) -> bool:
+@punctual_columns.register(N.Alias)
+@punctual_columns.register(N.View)
+@punctual_columns.register(N.Coalesce)
+@punctual_columns.register(N.Split)
+def _(node: N.Node) -> Columns:
+    return punctual_columns(node.inputs[0])
+
+
+@punctual_columns.register
+def _(node: N.Filter) -> Columns:
+    """A row that is let through because of what it has become comes late."""
+    below = punctual_columns(node.input)
+    return below if _reads_only(node.condition, node.input.schema, below) else _NONE
+
+
+@punctual_columns.register
+def _(node: N.GroupMember) -> Columns:
+    below = punctual_columns(node.input)
+    return below if _reads_only(node.by, node.input.schema, below) else _NONE
+
+
+@punctual_columns.register
+def _(node: N.TableJoin) -> Columns:
     """A table is there before the rows that it is joined with; rows that its updates insert are no points."""
-    return is_inserted_on_time(node.inputs[0])
+    below, size = punctual_columns(node.left), len(node.left.schema)
+    if not below:
+        return _NONE
+    columns = below | frozenset(range(size, len(node.schema)))
+    return columns if _reads_only(node.condition, node.schema, columns) else _NONE
 
 
-@is_inserted_on_time.register
-def _(node: N.Project) -> bool:
-    return keeps_timeline(node) and is_inserted_on_time(node.input)
+@punctual_columns.register
+def _(node: N.Project) -> Columns:
+    below = punctual_columns(node.input)
+    if not below or not keeps_timeline(node):
+        return _NONE
+    read = [_reads_only(e, node.input.schema, below) for _, e in node.columns]
+    return frozenset(i for i, punctual in enumerate(read) if punctual)
 
 
-@is_inserted_on_time.register
-def _(node: N.Aggregate) -> bool:
+@punctual_columns.register
+def _(node: N.Aggregate) -> Columns:
+    """A group comes with its first row. Its values change later, unless its rows end together."""
     line, before = node.schema.timeline, node.input.schema.timeline
-    keys = [] if line is None else [e for name, e in node.keys if name == line.name]
-    return before is not None and Column.to(before) in keys and is_inserted_on_time(node.input)
+    below = punctual_columns(node.input)
+    kept = line is not None and before is not None and (line.name, Column.to(before)) in node.keys
+    if not kept or not all(_reads_only(e, node.input.schema, below) for _, e in node.keys):
+        return _NONE
+    ends_together = arrival(node.input) is not None or edge(node.input) == Edge(Pattern.MON)
+    if below == _all(node.input) and ends_together:
+        return _all(node)
+    return frozenset(range(len(node.keys)))
 
 
-@is_inserted_on_time.register
-def _(node: N.Window) -> bool:
+@punctual_columns.register
+def _(node: N.Window) -> Columns:
+    below = punctual_columns(node.input)
     match node.window:
         case Range(_, slide, lag) if slide > MICROSECOND or lag:
-            return False
-    return is_inserted_on_time(node.input)
+            return _NONE
+        case Rows():
+            return below if below == _all(node.input) else _NONE
+    return below
 
 
-@is_inserted_on_time.register(N.Union)
-@is_inserted_on_time.register(N.MaxUnion)
-@is_inserted_on_time.register(N.Intersection)
-def _(node: N.Union | N.MaxUnion | N.Intersection) -> bool:
-    return has_common_timeline(node) and all(map(is_inserted_on_time, node.inputs))
+@punctual_columns.register
+def _(node: N.Tagged) -> Columns:
+    """Over a stream, whose rows stay: no older row of a key comes back."""
+    return punctual_columns(node.input)
 
 
-def keeps_timeline(node: N.Project) -> bool:
-    """Whether the time line of the output is that of the input."""
-    before, line = node.input.schema.timeline, node.schema.timeline
-    if before is None or line is None:
-        return False
-    return node.columns[node.schema.index(line)][1] == Column.to(before)
+@punctual_columns.register
+def _(node: N.Distinct) -> Columns:
+    """Of rows that were equal and are no longer, one comes late; with a key no two are equal."""
+    below, key = punctual_columns(node.input), keys_of(node.input)
+    unique = key is not None and below.issuperset(key)
+    return below if unique or below == _all(node.input) else _NONE
 
 
-def has_common_timeline(node: N.Node) -> bool:
-    """Whether the sides of a set operation have their time line at the same place, and the result there."""
-    lines = [(n, n.schema.timeline) for n in (node, *node.inputs)]
-    places = {None if line is None else n.schema.index(line) for n, line in lines}
-    return len(places) == 1 and None not in places
+@punctual_columns.register
+def _(node: N.IStream) -> Columns:
+    below = punctual_columns(node.input)
+    return below if below == _all(node.input) else _NONE
+
+
+@punctual_columns.register
+def _(node: N.Union) -> Columns:
+    return punctual_columns(node.left) & punctual_columns(node.right) if has_common_timeline(node) else _NONE
+
+
+@punctual_columns.register(N.MaxUnion)
+@punctual_columns.register(N.Intersection)
+def _(node: N.MaxUnion | N.Intersection) -> Columns:
+    whole = all(punctual_columns(side) == _all(side) for side in node.inputs)
+    return _all(node) if whole and has_common_timeline(node) else _NONE
+
+
+def _all(node: N.Node) -> Columns:
+    return frozenset(range(len(node.schema)))
+
+
+def _reads_only(expression: Expression, schema: Schema, columns: Columns) -> bool:
+    read = (schema.find(column.name, column.relation) for column in expression.columns())
+    return all(schema.index(field) in columns for field in read)

@@ -1,0 +1,246 @@
+"""Columns of Arrow in the few forms that the rest works with, and their values as texts.
+
+Arrow has more types than Polars takes, and Polars panics at some values that it does take: timestamps of far
+years, bytes in lists, decimals of 256 bits. So types are looked at here, before Polars.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The values without dictionaries, extensions and views, each kind of value in one type.
+
+    Strings that are no UTF-8 are bytes. Extensions of pandas stay: a period is not the number that it is
+    kept as.
+
+    >>> plain(pa.array(["a", None]).dictionary_encode()).type, plain(pa.array([b"a"], pa.binary(1))).type
+    (DataType(large_string), DataType(large_binary))
+    """
+    type_ = values.type
+    if isinstance(type_, pa.BaseExtensionType):
+        if type_.extension_name.startswith("pandas."):
+            return values
+        return plain(values.storage.cast(pa.bool_()) if type_ == pa.bool8() else values.storage)
+    if pa.types.is_dictionary(type_):
+        return plain(values.dictionary_decode())
+    if pa.types.is_run_end_encoded(type_):
+        return plain(pc.run_end_decode(values))
+    if is_text(type_):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return values.cast(pa.large_binary())
+        return values.cast(pa.large_string())
+    if pa.types.is_binary_view(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
+        return values.cast(pa.large_binary())
+    if pa.types.is_float16(type_):
+        return values.cast(pa.float32())
+    if pa.types.is_decimal(type_) and type_.bit_width < 128:
+        return values.cast(pa.decimal128(type_.precision, type_.scale))
+    if pa.types.is_date64(type_):
+        return values.cast(pa.int64()).cast(pa.timestamp("ms"))
+    return values
+
+
+def arrow_of(values: pl.Series) -> pa.Array:
+    """A column of Polars as Arrow has it; integers of 128 bits, which it has not, as decimals."""
+    if values.dtype in (pl.Int128, pl.UInt128):
+        return values.cast(pl.String).to_arrow().cast(pa.decimal256(39, 0))
+    return values.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether values of the type are texts."""
+    return type_ in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Whether values of the type are numbers; truth values are none."""
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
+
+
+def series(values: pa.Array) -> pl.Series:
+    """The values of a plain column as Polars has them, if it has such values."""
+    return pl.Series(pl.from_arrow(values))
+
+
+def valid(values: pa.Array) -> pl.Series:
+    """Where a column has a value."""
+    return series(values.is_valid())
+
+
+def counts(values: pa.Array) -> pl.Series:
+    """The integers that stand for dates, times, instants or durations."""
+    wide = values.cast(pa.int32()) if values.type.bit_width == 32 else values
+    return series(wide.cast(pa.int64()))
+
+
+def micros(values: pa.Array) -> pl.Series:
+    """Dates, instants or durations in microseconds, rounded down; NULL where 64 bits do not hold them.
+
+    >>> micros(pa.array([5, -1, 2**62], pa.timestamp("ns"))).to_list()
+    [0, -1, 4611686018427387]
+    >>> micros(pa.array([5, 2**62], pa.duration("s"))).to_list()
+    [5000000, None]
+    """
+    given = counts(values)
+    if pa.types.is_date32(values.type):
+        return _times(given, 86_400 * 10**6)
+    if values.type.unit == "ns":
+        return given // 1000
+    return _times(given, 10**6 // units_of_second(values.type))
+
+
+def units_of_second(type_: pa.DataType) -> int:
+    """How many units of an instant or a duration are a second."""
+    return _SECOND[type_.unit]
+
+
+def _times(given: pl.Series, factor: int) -> pl.Series:
+    fits = given.is_between(-(2**63 // factor), (2**63 - 1) // factor)
+    return pl.select(pl.when(fits).then(given * factor)).to_series()
+
+
+def texts(values: pa.Array) -> pl.Series:
+    """The values as texts, NULL for NULL: times in ISO 8601, bytes in base 64, what is nested as JSON.
+
+    >>> texts(pa.array([b"x", None])).to_list(), texts(pa.array([[b"x", None], None])).to_list()
+    (['eA==', None], ['["eA==",null]', None])
+    >>> texts(pa.array([2**62], pa.timestamp("ms"))).to_list()
+    ['146140482-04-24T15:36:27.904']
+    """
+    values = plain(values)
+    type_ = values.type
+    if _is_nested(type_):
+        return pl.select(pl.when(valid(values)).then(_nested(values))).to_series()
+    if is_text(type_):
+        return series(values)
+    if pa.types.is_large_binary(type_):
+        return series(values).bin.encode("base64")
+    if pa.types.is_decimal(type_):
+        return decimal_texts(values)
+    if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
+        return _time_texts(values)
+    if pa.types.is_time(type_):
+        return series(values.cast(pa.large_string()))
+    if pa.types.is_duration(type_):
+        return _duration_texts(values)
+    if pa.types.is_null(type_) or pa.types.is_boolean(type_) or is_number(type_):
+        return series(values).cast(pl.String)
+    return pl.Series([None if v is None else str(v) for v in values.to_pylist()], dtype=pl.String)
+
+
+def json_texts(values: pa.Array) -> pl.Series:
+    """The values as JSON; a NULL is `null`, and so is a number that JSON does not have.
+
+    >>> json_texts(pa.array([{"a": b"x", "b": [1, None]}, None])).to_list()
+    ['{"a":"eA==","b":[1,null]}', 'null']
+    >>> json_texts(pa.array([[(1, "x")]], pa.map_(pa.int8(), pa.string()))).to_list()
+    ['{"1":"x"}']
+    """
+    values = plain(values)
+    type_ = values.type
+    found = texts(values)
+    if pa.types.is_floating(type_):
+        found = pl.select(pl.when(series(values).is_finite()).then(found)).to_series()
+    elif not (_is_nested(type_) or pa.types.is_boolean(type_) or pa.types.is_integer(type_)):
+        found = _quoted(found)
+    return found.fill_null("null")
+
+
+def decimal_texts(values: pa.Array) -> pl.Series:
+    """Decimals as texts without an exponent.
+
+    >>> decimal_texts(pa.array([Decimal("1E-9"), Decimal(7)], pa.decimal256(50, 9))).to_list()
+    ['0.000000001', '7.000000000']
+    """
+    found = series(values.cast(pa.large_string()))
+    short = found.filter(found.str.contains("E", literal=True)).unique()
+    if short.is_empty():
+        return found
+    long = pl.Series([f"{Decimal(text):f}" for text in short])
+    return found.replace(short, long)
+
+
+def _is_nested(type_: pa.DataType) -> bool:
+    return isinstance(type_, (pa.StructType, pa.MapType)) or _is_list(type_)
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    kinds = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+    return isinstance(type_, kinds)
+
+
+def _nested(values: pa.Array) -> pl.Series:
+    """What is nested as JSON; anything where it is NULL."""
+    type_ = values.type
+    if pa.types.is_map(type_):
+        pair = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
+        lists = values.cast(pa.list_(pair))
+        return _joined(lists, _entries(lists.flatten()), "{", "}")
+    if _is_list(type_):
+        return _joined(values, json_texts(values.flatten()), "[", "]")
+    return object_texts([field.name for field in type_], values.flatten(), len(values))
+
+
+def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Series:
+    """Rows of columns as JSON objects; a name may stand for several columns."""
+    parts: list[pl.Expr] = []
+    for i, (name, values) in enumerate(zip(names, columns, strict=True)):
+        label = f"{',' if i else ''}{json.dumps(name, ensure_ascii=False)}:"
+        parts += [pl.lit(label), pl.lit(json_texts(values))]
+    if not parts:
+        return pl.Series(["{}"]).new_from_index(0, size)
+    return pl.select(pl.concat_str(pl.lit("{"), *parts, pl.lit("}"))).to_series()
+
+
+def _entries(pairs: pa.Array) -> pl.Series:
+    """The entries of maps as members of JSON objects: a key is a text there."""
+    keys, values = pairs.flatten()
+    return pl.select(pl.concat_str(_quoted(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
+
+
+def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
+    """The texts of elements in a row, for each list its own."""
+    lengths = pc.if_else(values.is_valid(), pc.list_value_length(values), 0).fill_null(0)
+    ends = series(pc.cumulative_sum(lengths.cast(pa.int64())))
+    offsets = pl.concat([pl.Series([0], dtype=pl.Int64), ends])
+    lists = series(pa.LargeListArray.from_arrays(offsets.to_arrow(), elements.to_arrow()))
+    return pl.select(pl.concat_str(pl.lit(begin), lists.list.join(","), pl.lit(end))).to_series()
+
+
+def _quoted(found: pl.Series) -> pl.Series:
+    """Texts as JSON writes them; NULL for NULL."""
+    coded = pl.select(pl.struct(found.alias("_")).struct.json_encode()).to_series()
+    inside = coded.str.slice(len('{"_":')).str.head(-1)
+    return pl.select(pl.when(found.is_not_null()).then(inside)).to_series()
+
+
+def _time_texts(values: pa.Array) -> pl.Series:
+    """Dates or instants as ISO 8601; numpy, since Polars fails on years beyond 262143, which Spark knows."""
+    unit = "D" if pa.types.is_date32(values.type) else values.type.unit
+    instants = counts(values).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")
+    found = series(pa.array(np.datetime_as_string(instants), pa.large_string()))
+    return pl.select(pl.when(valid(values)).then(found)).to_series()
+
+
+def _duration_texts(values: pa.Array) -> pl.Series:
+    """Durations as ISO 8601, in seconds."""
+    per = units_of_second(values.type)
+    count = pl.lit(counts(values)).cast(pl.Int128)  # of 64 bits the least has no positive
+    rest = (count.abs() % per).cast(pl.String).str.zfill(len(str(per)) - 1).str.strip_chars_end("0")
+    part = pl.when(count % per != 0).then(pl.concat_str(pl.lit("."), rest)).otherwise(pl.lit(""))
+    sign = pl.when(count < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    whole = (count.abs() // per).cast(pl.String)
+    return pl.select(pl.concat_str(sign, pl.lit("PT"), whole, part, pl.lit("S"))).to_series()

@@ -1,0 +1,60 @@
+"""Which plans can run: operators that need rows to come or go in a certain way, over rows that surely do."""
+
+from __future__ import annotations
+
+from everview.algebra import nodes as N
+from everview.algebra.text import name_sql
+from everview.algebra.windows import Rows
+from everview.errors import TemporalError
+from everview.temporal.insertion import is_inserted_on_time
+from everview.temporal.patterns import Pattern, arrival, edge
+
+
+def require_runnable(plan: N.Node) -> None:
+    """Refuses what needs rows that come or go in a certain way, over rows that may do otherwise."""
+    for node in plan.walk():
+        if isinstance(node, N.Window) and isinstance(node.window, Rows):
+            _require_order(node)
+        if isinstance(node, N.SynchronizeOn):
+            _require_points(node.points)
+        if isinstance(node, N.TableJoin) and not node.retroactive:
+            _require_first_timeline(node.left)
+
+
+def _require_order(node: N.Window) -> None:
+    """Where rows come or go out of order, a row that was pushed out of a window of rows could come back."""
+    below = edge(node.input)
+    if below.signed:
+        what = "are never taken back"
+    elif below.pattern > Pattern.WKS:
+        what = "end in the order in which they came"
+    elif arrival(node.input) is None:
+        what = "come in the order of their time line"
+    else:
+        return
+    raise TemporalError(
+        f"[{node.window}] needs rows that {what}, and those of its input may do otherwise",
+        next_step="put the window on the stream below, or use a time window",
+    )
+
+
+def _require_points(points: N.Node) -> None:
+    """A row that is inserted later than its time line says would be no point, silently."""
+    if is_inserted_on_time(points):
+        return
+    name = f" {name_sql(points.name)}" if isinstance(points, (N.View, N.Stream, N.Alias)) else ""
+    raise TemporalError(
+        f"SYNC ON{name} needs rows that are inserted at the instant in their time line, "
+        "and these may be inserted later",
+        next_step="select the time line of a stream, without SLIDE, LAG, SYNC and joins of streams",
+    )
+
+
+def _require_first_timeline(node: N.Node) -> None:
+    """Slices are cut by the first time line; at an instant of another one the table may not be known yet."""
+    line = node.schema.timeline
+    if line is not None and line.timeline != 0:
+        raise TemporalError(
+            f"a table is joined as of the first time line of a stream, and {line.qualified} is another one",
+            next_step="select the first time line of the stream below too",
+        )
