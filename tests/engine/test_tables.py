@@ -108,3 +108,28 @@ def test_a_table_from_files_and_rows_of_every_kind(spark: SparkSession, tmp_path
                 db.insert("s", wrong)
         with pytest.raises(StoreError, match="without FROM"):
             db.insert("t", [{"k": 1}])
+
+
+def test_a_store_of_tables_only_moves_with_every_file(spark: SparkSession, tmp_path: Path) -> None:
+    """Time goes as far as the tables have changed: what a step takes in counts in that step."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
+        db.execute(f"""
+            CREATE TABLE t (id INT, PRIMARY KEY (id)) FROM csv('{folder}', header => true);
+            CREATE TABLE u (id INT);
+            CREATE VIEW both_counts AS SELECT a.n AS t, b.n AS u
+              FROM (SELECT COUNT(*) AS n FROM t) a CROSS JOIN (SELECT COUNT(*) AS n FROM u) b;
+        """)
+        for number, inserts in enumerate([False, True, False, True], 1):
+            (folder / f"{number}.csv").write_text(f"id\n{number}\n")
+            if inserts:
+                db.execute(f"INSERT INTO u VALUES ({number})")
+            db.run()
+            assert rows(db.query("SELECT * FROM both_counts")) == Counter([(number, number // 2)])
+            manifest = db.manifest()
+            assert manifest.present == manifest.bound
+        db.execute("DROP VIEW both_counts; DROP TABLE u; CREATE VIEW n AS SELECT COUNT(*) AS n FROM t")
+        (folder / "5.csv").write_text("id\n5\n")
+        db.run()
+        assert rows(db.query("SELECT * FROM n")) == Counter([(5,)])

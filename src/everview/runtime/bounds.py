@@ -99,7 +99,7 @@ def move(
             line = entry.timelines[0].column
             own[entry.name][line] = max(own[entry.name][line], bound)
     newest = [known.newest.get(e.name, {}).get(e.timelines[0].column, BEFORE_ALL) for e in streams]
-    present = max([before.present, *newest]) if streams else _tables_changed(known)
+    present = max([before.present, *(newest if streams else [_tables_changed(known)])])
     finished = before.finished or finish
     return replace(known, bounds={**before.bounds, **own}, bound=bound, present=present, finished=finished)
 

@@ -473,13 +473,13 @@ class Pipeline:
                 taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
             taken = self._with_changed_files(work, before, taken)
             arrived = taken.arrived
-            moved = move(work.streams, before, arrived, finish=finish, now=now)
-            if number is not None and moved == before and not any(arrived.values()):
-                return  # only a beat of the heart
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            moved = move(work.streams, before.with_traces(new), arrived, finish=finish, now=now)
+            if number is not None and moved == before and not any(arrived.values()):
+                return  # nothing but the heartbeat came
             moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
-            after, changes = next_slice(session, self.store, work, before, moved.with_traces(new))
+            after, changes = next_slice(session, self.store, work, before, moved)
             after = replace(after, batch=before.batch if number is None else number)
             if number is not None:
                 self.store.sync_checkpoint(number)
