@@ -40,7 +40,13 @@ _ATTEMPTS = 3  # to read a store that others write
 
 @dataclass(frozen=True, repr=False)
 class Done:
-    """What a run did: its steps, how far time came, and what was taken in and given out."""
+    """What a run did: its steps, how far time came, and what was taken in and given out.
+
+    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1)
+    nothing new; known to 1970-01-01T00:00:07.000000
+    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
+    1 step in 0.1 s: 0 rows in, 2 changes; known to 1970-01-01T00:00:07.000000
+    """
 
     steps: int
     step: int
@@ -56,9 +62,11 @@ class Done:
         return sum(a.rows for a in self.arrived.values())
 
     def __repr__(self) -> str:
+        known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
+        if not any(self.arrived.values()) and not any(self.changes.values()):
+            return f"nothing new; {known}"
         changed = counted(sum(self.changes.values()), "change")
         done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s: {counted(self.rows, 'row')} in"
-        known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
         return f"{done}, {changed}; {known}"
 
 
