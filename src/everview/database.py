@@ -16,7 +16,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.charts import Timeline, View
 from everview.charts.view import Instant, chronon_of
 from everview.engine import declare, explanation_of
-from everview.errors import EverviewError, PlanError, StoreError, ViewError, counted
+from everview.errors import EverviewError, PlanError, StoreError, counted
 from everview.explanation import Explanation, explained
 from everview.reports import Facts, Report, Status, create_sql, describe, store_status
 from everview.rewrite import rewrite
@@ -262,11 +262,12 @@ class Database:
         """
         try:
             yield
-        except ViewError as error:
-            self._catalog.drop(error.view, cascade=True)
-            self._pipeline.store.save_catalog(self._catalog)
-            self._pipeline.forget_names(self._work())
-            error.next_step = f"{error.next_step}; then make the view again: it is not in the store"
+        except PlanError as error:
+            if error.view is not None:
+                self._catalog.drop(error.view, cascade=True)
+                self._pipeline.store.save_catalog(self._catalog)
+                self._pipeline.forget_names(self._work())
+                error.next_step = f"{error.next_step}; then make the view again: it is not in the store"
             raise
 
     def start(self, interval: str = "1 second", progress: Callable[[Progress], None] | None = None) -> None:

@@ -115,13 +115,12 @@ class TemporalError(EverviewError):
 class PlanError(EverviewError):
     """A query that means something but that this engine cannot run."""
 
+    view: str | None = None  # the view of the query, where it is found out only when that is to run
 
-class ViewError(PlanError):
-    """A view that Spark turns out to be unable to evaluate."""
-
-    def __init__(self, view: str, what: str, place: Place | None, next_step: str) -> None:
-        super().__init__(what, place=place, next_step=next_step)
+    def of_view(self, view: str) -> PlanError:
+        """The same error, of a view."""
         self.view = view
+        return self
 
 
 class StoreError(EverviewError):

@@ -59,7 +59,7 @@ def calls_of(column: str) -> dict[str, AggregateCall]:
     return found
 
 
-@each_seed(len(COLUMNS))
+@each_seed(2 * len(COLUMNS))
 @pytest.mark.parametrize("column", COLUMNS)
 def test_aggregates_of_hostile_numbers(seeds: range, column: str) -> None:
     calls = calls_of(column)

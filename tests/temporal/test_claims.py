@@ -144,7 +144,7 @@ def test_streams_and_windows(sql: str) -> None:
 
 
 @given(st.sampled_from(SIDES), st.sampled_from(SIDES), st.sampled_from(PLANS), st.integers(0, 10**6))
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 8)
 def test_unions(left: str, right: str, above: str, seed: int) -> None:
     union = above.format(f"{left} UNION ALL {right}", US=US)
     checked(union, seed)

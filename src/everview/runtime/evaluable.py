@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from everview.algebra.expressions import Call, Column, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
-from everview.errors import ViewError
+from everview.errors import PlanError
 from everview.runtime.reading import first_line
 from everview.spark import physical as P
 from everview.spark.catalyst import Row, spark_schema
@@ -40,7 +40,7 @@ def require_evaluable(session: SparkSession, view: str, sql: str, plans: Mapping
             if error is not None:
                 shown = f"{expression_sql(expression)} in the view '{view}'"
                 what = f"Spark cannot evaluate {shown}: {first_line(error)}"
-                raise ViewError(view, what, None, "write it in another way") from error
+                raise PlanError(what, next_step="write it in another way").of_view(view) from error
 
 
 def _refusal(session: SparkSession, node: P.Physical, expressions: Sequence[Expression]) -> Exception | None:
@@ -82,9 +82,8 @@ def _require_patterns(session: SparkSession, view: str, sql: str, expression: Ex
                     session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
                 except (PySparkException, Py4JJavaError) as error:
                     problem = first_line(error)
-                    raise ViewError(
-                        view,
+                    raise PlanError(
                         f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
-                        place_of_text(sql, pattern),
-                        "a backslash, written \\\\, before a character makes it stand for itself",
-                    ) from error
+                        place=place_of_text(sql, pattern),
+                        next_step="a backslash, written \\\\, before a character makes it stand for itself",
+                    ).of_view(view) from error
