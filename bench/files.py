@@ -37,7 +37,7 @@ def bench_many_small_files() -> None:
 
         def read_by_spark() -> None:
             rows = plain.readStream.schema("k INT, v INT, ts TIMESTAMP")
-            read = rows.option("maxFilesPerTrigger", FILES_A_STEP).csv(str(path / "in"))
+            read = rows.name("files").option("maxFilesPerTrigger", FILES_A_STEP).csv(str(path / "in"))
             writer = read.where("v >= 0").writeStream.format("noop")
             writer = writer.option("checkpointLocation", str(path / "spark"))
             writer.trigger(availableNow=True).start().awaitTermination()
