@@ -179,10 +179,10 @@ class Database:
             require_runnable(plan)
         known = self._catalog.copy()
         declare(statement, known)
-        if isinstance(entry, (StreamEntry, TableEntry)) and self._pipeline.keeps_rows_of(entry):
+        if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
             self._pipeline.forget_names(self._work())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
-            self._pipeline.begin_view(entry.name, _work(known))
+            self._pipeline.begin_view(entry, _work(known))
         elif isinstance(entry, StreamEntry):
             self._pipeline.begin_stream(entry)
         self._remember(statement)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from everview.algebra.expressions import Call, Column, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
+from everview.catalog import ViewEntry
 from everview.errors import PlanError
 from everview.runtime.reading import first_line
 from everview.spark import physical as P
@@ -24,23 +25,36 @@ from everview.sql.script import place_of_text
 _REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
 
 
-def require_evaluable(session: SparkSession, view: str, sql: str, plans: Mapping[str, P.Physical]) -> None:
-    """Refuses a view with an expression that Spark does not accept. No job is run."""
+def require_evaluable(
+    session: SparkSession, views: Sequence[ViewEntry], plans: Mapping[str, P.Physical]
+) -> None:
+    """Refuses a view with an expression that Spark does not accept. No job is run.
+
+    Each expression is asked once, however many views have it; what the other plans have was asked before.
+    """
     seen: set[P.Physical] = set()
-    for other, plan in plans.items():
-        if other != view:
-            list(_expressions(plan, seen))  # what other views have was asked when they were made
-    for node, expressions in _expressions(plans[view], seen):
-        for expression in expressions:
-            _require_patterns(session, view, sql, expression)
-        if _refusal(session, node, expressions) is None:
-            continue
-        for expression in expressions:
-            error = _refusal(session, node, [expression])
-            if error is not None:
-                shown = f"{expression_sql(expression)} in the view '{view}'"
-                what = f"Spark cannot evaluate {shown}: {first_line(error)}"
-                raise PlanError(what, next_step="write it in another way").of_view(view) from error
+    names = {view.name for view in views}
+    for name, plan in plans.items():
+        if name not in names:
+            list(_expressions(plan, seen))
+    for view in views:
+        for node, expressions in _expressions(plans[view.name], seen):
+            _require_expressions(session, view, node, expressions)
+
+
+def _require_expressions(
+    session: SparkSession, view: ViewEntry, node: P.Physical, expressions: Sequence[Expression]
+) -> None:
+    for expression in expressions:
+        _require_patterns(session, view.name, view.sql, expression)
+    if _refusal(session, node, expressions) is None:
+        return
+    for expression in expressions:
+        error = _refusal(session, node, [expression])
+        if error is not None:
+            shown = f"{expression_sql(expression)} in the view '{view.name}'"
+            what = f"Spark cannot evaluate {shown}: {first_line(error)}"
+            raise PlanError(what, next_step="write it in another way").of_view(view.name) from error
 
 
 def _refusal(session: SparkSession, node: P.Physical, expressions: Sequence[Expression]) -> Exception | None:

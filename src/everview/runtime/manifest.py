@@ -83,6 +83,12 @@ class Manifest:
         wanted = None if owner is None else owner.casefold()
         return {t: r for t, r in self.traces.items() if t.kind == kind and wanted in (None, t.owner)}
 
+    def keeps_rows_of(self, name: str) -> bool:
+        """Whether there are rows of a stream or table of this name, as a DROP leaves that was interrupted."""
+        folded = name.casefold()
+        known = {n.casefold() for n in (*self.counts, *self.bounds)}
+        return folded in known or any(t.owner == folded for t in self.traces if t.kind != "state")
+
     def with_traces(self, changed: Traces) -> Manifest:
         """With new lists of runs for some traces; a trace without runs is not kept."""
         traces = {**self.traces, **changed}

@@ -261,22 +261,15 @@ class Pipeline:
                 bounds = {**before.bounds, entry.name: own}
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
-    def begin_view(self, name: str, work: Work) -> None:
+    def begin_view(self, entry: ViewEntry, work: Work) -> None:
         """A view that is new to a store that has run begins at the bound, from all that is kept."""
         with self._one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL or self._given is not None or self._session is not None:
-                sql = work.catalog.get(name).sql  # type: ignore[union-attr]
-                require_evaluable(self.session, name, sql, work.plans(before.since))
+                require_evaluable(self.session, [entry], work.plans(before.since))
             if before.bound > BEFORE_ALL:
-                with explained_failures(doing=f"the view '{name}' cannot be computed"):
-                    self._end(before, first_slice(self.session, self.store, work, before, name))
-
-    def keeps_rows_of(self, entry: Entry) -> bool:
-        """Whether there are rows of a stream or table of this name, as a DROP leaves that was interrupted."""
-        manifest, name = self.store.manifest(), entry.name.casefold()
-        known = {n.casefold() for n in (*manifest.counts, *manifest.bounds)}
-        return name in known or any(t.owner == name for t in manifest.traces if t.kind != "state")
+                with explained_failures(doing=f"the view '{entry.name}' cannot be computed"):
+                    self._end(before, first_slice(self.session, self.store, work, before, entry.name))
 
     def forget_names(self, work: Work) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -387,12 +380,9 @@ class Pipeline:
     def _require_evaluable(self, work: Work) -> None:
         """Before the first step: views may have been made before there was a session to ask."""
         before = self.store.manifest()
-        if before.bound > BEFORE_ALL:
-            return
-        for entry in work.catalog:
-            if isinstance(entry, ViewEntry):
-                plan = work.plans(before.since)[entry.name]
-                require_evaluable(self.session, entry.name, entry.sql, {entry.name: plan})
+        views = [entry for entry in work.catalog if isinstance(entry, ViewEntry)]
+        if views and before.bound == BEFORE_ALL:
+            require_evaluable(self.session, views, work.plans(before.since))
 
     def _stream(
         self,

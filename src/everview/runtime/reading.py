@@ -32,7 +32,7 @@ FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
 _SIZES = ("maxfilespertrigger", "maxbytespertrigger")
 FILES = ("csv", "json", "parquet", "orc", "text", "avro", "xml")
 KNOWN = (*FILES, "kafka", "rate", "rate-micro-batch", "socket", "delta")
-_SIGNS = re.compile(r"[*?\[\]{}\\]")  # of a pattern
+_WILDCARDS = re.compile(r"[*?\[\]{}\\]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 # What reads a file system that Spark does not have by itself.
@@ -63,8 +63,8 @@ def file_options(entry: Fed) -> dict[str, str]:
     assert entry.source is not None
     given = options_of(entry.source)
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
-    if _has_signs_of_patterns(path_of(entry.source)):
-        # Spark reads all files of a batch once for each that has such a sign in its path.
+    if _has_wildcards(path_of(entry.source)):
+        # Spark reads all files of a batch once for each that has a wildcard in its path.
         given = {k: v for k, v in given.items() if k not in _SIZES} | {_SIZES[0]: "1"}
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
     return {"maxfileage": "100000d", **limit, **given}
@@ -157,30 +157,30 @@ def path_pattern(source: Source) -> str:
     """The path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
 
     What is there under just this name is meant literally: the whole path, or the folders at its beginning.
-    Of what is not there, these signs are a pattern.
+    Of what is not there, wildcards are a pattern.
     """
     path = path_of(source)
-    if _SCHEME.match(path) or (os.path.isdir(path) and not _SIGNS.search(path)):
+    if _SCHEME.match(path) or (os.path.isdir(path) and not _WILDCARDS.search(path)):
         return path
     parts = path.split("/")
     there = next(i for i in range(len(parts), 0, -1) if os.path.exists("/".join(parts[:i]) or "/"))
     literal = "/".join(map(_literal, parts[:there]))
     # Spark reads a folder or a pattern as a stream, but no single file.
-    if os.path.isfile(path) and not _SIGNS.search(literal):
+    if os.path.isfile(path) and not _WILDCARDS.search(literal):
         literal = _as_pattern(literal)
     return "/".join([literal, *parts[there:]])
 
 
-def _has_signs_of_patterns(path: str) -> bool:
-    """Whether files that are there have signs of a pattern in their paths."""
+def _has_wildcards(path: str) -> bool:
+    """Whether files that are there have wildcards in their paths."""
     if _SCHEME.match(path):
         return False
     if os.path.exists(path):
         names = (name for _, folders, files in os.walk(path) for name in (*folders, *files))
-        return _SIGNS.search(path) is not None or any(map(_SIGNS.search, names))
+        return _WILDCARDS.search(path) is not None or any(map(_WILDCARDS.search, names))
     folder = os.path.dirname(path)
     literal = folder if os.path.exists(folder) else ""
-    return any(map(_SIGNS.search, (literal, *glob.iglob(glob.escape(literal) + path[len(literal) :]))))
+    return any(map(_WILDCARDS.search, (literal, *glob.iglob(glob.escape(literal) + path[len(literal) :]))))
 
 
 def _literal(text: str) -> str:
@@ -189,7 +189,7 @@ def _literal(text: str) -> str:
     >>> print(_literal("y[1].csv"))
     y\\[1\\].csv
     """
-    return _SIGNS.sub(r"\\\g<0>", text)
+    return _WILDCARDS.sub(r"\\\g<0>", text)
 
 
 def _as_pattern(path: str) -> str:
