@@ -25,9 +25,9 @@ from rich.table import Table
 import everview
 from bench.work import Work, work_done
 from everview.database import Database
-from everview.runtime import plans
-from everview.runtime.session import local_session
-from everview.spark.lower import lower
+from everview.execute.session import local_session
+from everview.plan import views as plans
+from everview.plan.lower import lower
 
 PARTITIONS = 2
 SECOND = 1_000_000

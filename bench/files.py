@@ -10,8 +10,8 @@ from rich.table import Table
 
 import everview
 from bench.engine import PARTITIONS, START, folder, session
-from everview.runtime.reading import FILES_A_STEP
-from everview.runtime.session import RELIED_ON
+from everview.execute.session import RELIED_ON
+from everview.ingest.reading import FILES_A_STEP
 
 FILES = 10_000
 LISTING = ("spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.files.openCostInBytes")

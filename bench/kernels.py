@@ -17,18 +17,28 @@ import numpy as np
 import polars as pl
 
 from bench.harness import compare
-from everview.kernels.accumulate import Aggregate
-from everview.kernels.band import Band, band_join
-from everview.kernels.counts import compact_counts, count_copies, empty_counts
-from everview.kernels.frame import FROM, UNTIL, Frame, N, Result, Slice, State, alive, consolidate
-from everview.kernels.hashing import hashes
-from everview.kernels.join import join
-from everview.kernels.profile import distinct_unsigned
-from everview.kernels.sweep import Sweep, compact_state, empty_state, sweep
-from everview.runtime.compaction import Policy
-from everview.runtime.files import Files
-from everview.runtime.runs import Run, TraceId
-from everview.runtime.trace import Trace
+from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
+from everview.operators.aggregates.accumulators import AggregateColumn
+from everview.operators.aggregates.counts import compact_counts, count_copies, empty_counts
+from everview.operators.band_join import JoinBand, band_join
+from everview.operators.columnar.frame import (
+    FROM,
+    UNTIL,
+    Frame,
+    Increment,
+    N,
+    Slice,
+    State,
+    alive,
+    consolidate,
+)
+from everview.operators.columnar.hashing import hashes
+from everview.operators.columnar.profile import distinct_unsigned
+from everview.operators.join import join_pairs
+from everview.storage.compaction import Policy
+from everview.storage.files import Files
+from everview.storage.runs import Run, TraceId
+from everview.storage.trace import Trace
 
 PARTITIONS, KEYS, STEP = 8, 50_000, 10_000
 WINDOWS = (100_000, 1_000_000)
@@ -42,7 +52,7 @@ Step = Callable[[Sequence[New], Slice], object]  # with the new rows of each par
 class Operator:
     """A kernel with its state in files, one trace for each part and partition."""
 
-    run: Callable[[New, State, Slice], Result]
+    run: Callable[[New, State, Slice], Increment]
     empty: Callable[[New], dict[str, Frame]]
     compact: Callable[[str, Frame, int], Frame]
     adds_up: tuple[str, ...] = ()
@@ -228,19 +238,19 @@ def bench_difference() -> None:
     )  # fmt: skip
 
 
-def _sweep(*aggregates: Aggregate) -> Operator:
+def _sweep(*aggregates: AggregateColumn) -> Operator:
     plan = Sweep(("k",), aggregates)
     return Operator(
         lambda new, state, slice_: sweep(plan, new[0], state, slice_),
-        lambda new: empty_state(plan, new[0]),
-        lambda part, rows, bound: compact_state(plan, part, rows, bound), ("sums", "rows"),
+        lambda new: empty_sweep(plan, new[0]),
+        lambda part, rows, bound: compact_sweep(plan, part, rows, bound), ("sums", "rows"),
     )  # fmt: skip
 
 
 def bench_average() -> None:
     """AVG per key at every arrival: a step of 10,000 rows, against the averages anew, once."""
     _both_windows(
-        "average", _alone(lambda: _sweep(Aggregate("avg", "v", "mean"))),
+        "average", _alone(lambda: _sweep(AggregateColumn("avg", "v", "mean"))),
         lambda window: lambda n, at: [_rows(n, at, 1, window)],
         lambda kept: kept[0].group_by("k").agg(pl.col("v").mean()),
     )  # fmt: skip
@@ -248,7 +258,7 @@ def bench_average() -> None:
 
 def _join() -> Operator:
     return Operator(
-        lambda new, state, _: join((new[0], new[1]), state, ["k"], ["j"]), _two_sides, _consolidated
+        lambda new, state, _: join_pairs((new[0], new[1]), state, ["k"], ["j"]), _two_sides, _consolidated
     )
 
 
@@ -276,7 +286,11 @@ LARGE = 200_000
 def bench_large_sweep() -> None:
     """COUNT, SUM, MAX per key at every arrival: a step of 200,000 rows, against the window's anew, once."""
     value = pl.col("v")
-    calls = Aggregate("count", None, "rows"), Aggregate("sum", "v", "total"), Aggregate("max", "v", "most")
+    calls = (
+        AggregateColumn("count", None, "rows"),
+        AggregateColumn("sum", "v", "total"),
+        AggregateColumn("max", "v", "most"),
+    )
     _once(
         "count, sum, max; 200,000 rows a step", _sweep(*calls), lambda n, at: [_rows(n, at, 1, LARGE)],
         lambda kept: kept[0].group_by("k").agg(pl.len(), value.sum().alias("s"), value.max().alias("m")),
@@ -309,8 +323,8 @@ def bench_band_join() -> None:
             right.select(here.alias("q"), pl.col("k").alias("x"), *change),
         ]
 
-    def run(new: New, state: State, slice_: Slice) -> Result:
-        return band_join((new[0], new[1]), state, Band("x", "lo", "hi"))
+    def run(new: New, state: State, slice_: Slice) -> Increment:
+        return band_join((new[0], new[1]), state, JoinBand("x", "lo", "hi"))
 
     def anew(kept: New) -> Frame:
         return kept[0].select("lo", "hi").join_where(kept[1].select("x"), lo <= x, x <= hi)

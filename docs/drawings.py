@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element
 
 from everview.algebra.changes import ChangeRow
 from everview.algebra.time import INFINITY, SECOND, Chronon, format_timestamp, parse_timestamp
-from everview.engine import Answer, work_out
-from everview.explanation import drawing as D
+from everview.plan.explain import drawing as D
+from everview.reference.work_out import Answer, work_out
 from everview.ui.output import aligned
 
 WINDOWS = Path(__file__).parent / "windows"

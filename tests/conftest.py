@@ -34,7 +34,7 @@ def spark() -> Iterator[Any]:
     """One small local Spark session for all tests of a process, with the settings of Everview's own."""
     from pyspark.sql import SparkSession
 
-    from everview.runtime.session import SETTINGS
+    from everview.execute.session import SETTINGS
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need what these tests run on
     builder = SparkSession.builder.master("local[2]").appName("everview-tests")

@@ -17,9 +17,9 @@ from typing import IO, Any
 import everview
 from everview.database import asks, rehearsed
 from everview.errors import EverviewError
-from everview.reports import Report
-from everview.runtime.files import Files
-from everview.runtime.store import SETTINGS
+from everview.query import Report
+from everview.storage.files import Files
+from everview.storage.store import SETTINGS
 from everview.ui import cli
 from everview.ui.output import write_answer
 

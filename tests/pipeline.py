@@ -14,20 +14,19 @@ from dataclasses import dataclass, field
 import polars as pl
 import pyarrow.fs as arrow_fs
 
+from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow
 from everview.algebra.evaluate import evaluate, holds
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.values import normal
-from everview.kernels.frame import CHANGE, LEAST, Frame, Slice, alive
-from everview.runtime.files import Files
-from everview.runtime.light import column_type
-from everview.runtime.prepare import Prepared
-from everview.runtime.runs import Run, TraceId
-from everview.runtime.stage import compact, empty_state, horizon, run_kernel
-from everview.spark import physical as P
-from everview.spark.fuse import Path, Port, Stage
+from everview.execute.prepare import Prepared
+from everview.operators.columnar.frame import CHANGE, LEAST, Frame, Slice, alive
+from everview.operators.columnar.types import column_type
+from everview.plan.stages import Path, Port, Stage
+from everview.storage.files import Files
+from everview.storage.runs import Run, TraceId
 
 Given = Mapping[str, Sequence[ChangeRow]]
 
@@ -57,32 +56,32 @@ def to_rows(frame: Frame) -> list[ChangeRow]:
 class Pipeline:
     """A physical plan with the state of its kernels, node by node."""
 
-    plan: P.Physical
+    plan: P.Operator
     rng: random.Random = field(default_factory=random.Random)
-    states: dict[P.Physical, dict[str, Frame]] = field(default_factory=dict)
+    states: dict[P.StatefulOperator, dict[str, Frame]] = field(default_factory=dict)
 
     def step(self, given: Given, slice_: Slice) -> list[ChangeRow]:
         """The change rows that a step emits; equal parts of the plan run once."""
-        done: dict[P.Physical, Frame] = {}
+        done: dict[P.Operator, Frame] = {}
         return to_rows(self._frame(self.plan, given, slice_, done))
 
-    def _frame(self, node: P.Physical, given: Given, slice_: Slice, done: dict[P.Physical, Frame]) -> Frame:
+    def _frame(self, node: P.Operator, given: Given, slice_: Slice, done: dict[P.Operator, Frame]) -> Frame:
         if node not in done:
             below = [self._frame(i, given, slice_, done) for i in node.inputs]
             done[node] = (
                 self._kernel(node, below, slice_)
-                if isinstance(node, P.KERNELS)
+                if isinstance(node, P.StatefulOperator)
                 else _rows(node, below, given, slice_)
             )
         return done[node]
 
-    def _kernel(self, node: P.Physical, new: list[Frame], slice_: Slice) -> Frame:
-        state = self.states.setdefault(node, empty_state(node, new))
-        result = run_kernel(node, new, state, slice_)
+    def _kernel(self, node: P.StatefulOperator, new: list[Frame], slice_: Slice) -> Frame:
+        state = self.states.setdefault(node, node.empty_state(new))
+        result = node.increment(new, state, slice_)
         for part, added in result.added.items():
-            bound = horizon(node, slice_.b1)
+            bound = node.expiry(slice_.b1)
             rows = alive(pl.concat([state[part], added], how="diagonal"), bound)
-            state[part] = compact(node, part, rows, bound) if self.rng.random() < 0.5 else rows
+            state[part] = node.compact(part, rows, bound) if self.rng.random() < 0.5 else rows
         return result.output
 
 
@@ -91,7 +90,7 @@ class StagedPipeline:
 
     def __init__(
         self,
-        plans: Mapping[str, P.Physical],
+        plans: Mapping[str, P.Operator],
         rng: random.Random,
         partitions: int = 1,
         fused: bool = True,
@@ -170,30 +169,30 @@ def _along(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> F
     return frame
 
 
-def _rows(node: P.Physical, below: list[Frame], given: Given, slice_: Slice) -> Frame:
+def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> Frame:
     """What Catalyst does, a row at a time."""
     match node:
-        case P.Scan():
-            return to_frame(given.get(node.name, []), node.types)
-        case P.Constant():
-            rows = [ChangeRow(r, LEAST, INFINITY) for r in node.rows] if slice_.first else []
+        case P.ScanOperator():
+            return to_frame(given.get(node.relation, []), node.types)
+        case P.ConstantOperator():
+            rows = [ChangeRow(r, LEAST, INFINITY) for r in node.records] if slice_.first else []
             return to_frame(rows, node.types)
-        case P.Merge():
+        case P.UnionOperator():
             return pl.concat(below)
     schema = Schema(tuple(Field(P.column(i), t) for i, t in enumerate(node.inputs[0].types)))
     rows = to_rows(below[0])
     match node:
-        case P.Select():
+        case P.FilterOperator():
             rows = [r for r in rows if holds(node.condition, schema, r.record)]
-        case P.Compute():
+        case P.ProjectOperator():
             rows = [
                 r._replace(record=tuple(evaluate(e, schema, r.record) for e in node.outputs)) for r in rows
             ]
-        case P.Negative():
+        case P.NegateOperator():
             rows = [r._replace(n=-r.n) for r in rows]
-        case P.Restrict():
+        case P.TimeWindowOperator():
             rows = [x for r in rows if (x := _restricted(r, node)) is not None]
-        case P.Warp():
+        case P.SyncEveryOperator():
             moved = [r._replace(from_=node.grid.ceil(r.from_), until=node.grid.ceil(r.until)) for r in rows]
             rows = [r for r in moved if r.from_ < r.until]
         case _:
@@ -201,7 +200,7 @@ def _rows(node: P.Physical, below: list[Frame], given: Given, slice_: Slice) -> 
     return to_frame(rows, node.types)
 
 
-def _restricted(row: ChangeRow, node: P.Restrict) -> ChangeRow | None:
+def _restricted(row: ChangeRow, node: P.TimeWindowOperator) -> ChangeRow | None:
     ts = row.record[node.timestamp]
     interval = node.window.interval(ts) if isinstance(ts, int) else None
     if interval is None:
@@ -212,4 +211,4 @@ def _restricted(row: ChangeRow, node: P.Restrict) -> ChangeRow | None:
 
 def shape(stages: Sequence[Stage]) -> list[list[str]]:
     """The kernels of each stage, for tests of shape."""
-    return [[type(w.node).__name__ for w in stage.work if w.kernel is not None] for stage in stages]
+    return [[w.node.kind for w in stage.work if w.kernel is not None] for stage in stages]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Logical, Record, from_raw
 from everview.algebra.expressions import And, Column, Comparison, Expression, IsNull, Literal, Not, Or
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import INT, STRING, TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows, TimeWindow
+from everview.reference.meaning import meaning
 
 DOMAIN = range(24)
 LAST_ARRIVAL = 14

@@ -16,12 +16,15 @@ It is kept as readable JSON. A view's definition is kept as its SQL, in the word
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from dataclasses import replace as replace_fields
 from typing import Any
 
 from everview.algebra.convert import convert
+from everview.algebra.nodes import Node
 from everview.algebra.schema import Field, Schema, names_beside
 from everview.algebra.time import DAY, INFINITY, SECOND
 from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
@@ -42,6 +45,9 @@ class Lateness:
     lateness: int = 0
 
 
+URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path that is a URI
+
+
 @dataclass(frozen=True)
 class Source:
     """FROM format(path, option => value, …)."""
@@ -49,6 +55,12 @@ class Source:
     format: str
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def full_path(self) -> str:
+        """The path as a person reads it; a relative one starts at the folder in which Everview runs."""
+        path = re.sub(r"^file:/+", "/", self.path or "")
+        return path if URI_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
 
 
 @dataclass(frozen=True)
@@ -141,6 +153,7 @@ class EventStreamEntry:
     kind = "event stream"
 
 
+FedEntry = StreamEntry | TableEntry  # what rows are brought to: by a source or by INSERT
 Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
 
 
@@ -178,17 +191,30 @@ class Catalog:
     entries: dict[str, Entry] = field(default_factory=dict)
     clock_grain: int = SECOND
     dropped: int = 0
+    _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Catalog:
         """A catalog with the same entries that can change without this one."""
-        return Catalog(dict(self.entries), self.clock_grain, self.dropped)
+        return Catalog(dict(self.entries), self.clock_grain, self.dropped, dict(self._bound))
 
     def take_over(self, other: Catalog) -> None:
         """Become the same as another catalog."""
         entries = dict(other.entries)
+        if entries != self.entries:
+            self._bound.clear()
         self.entries.clear()
         self.entries.update(entries)
         self.clock_grain, self.dropped = other.clock_grain, other.dropped
+
+    def bound_definition(self, entry: Entry) -> Node | None:
+        """Return the plan that was remembered for an entry; None if there is none, or for another entry."""
+        known = self._bound.get(entry.name.casefold())
+        return known[1] if known is not None and known[0] == entry else None
+
+    def remember_definition(self, entry: Entry, plan: Node) -> None:
+        """Remember the plan of an entry of this catalog, until it or what it depends on is replaced."""
+        if self.entries.get(entry.name.casefold()) == entry:
+            self._bound[entry.name.casefold()] = entry, plan
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
@@ -227,6 +253,9 @@ class Catalog:
             )
         if isinstance(entry, (StreamEntry, TableEntry)):
             entry = replace_fields(entry, incarnation=self.dropped)
+        if before is not None:
+            for name in (entry.name, *self.dependants(entry.name)):
+                self._bound.pop(name.casefold(), None)
         self.entries[entry.name.casefold()] = entry
         return True
 
@@ -243,6 +272,7 @@ class Catalog:
             )
         gone = [*reversed(dependants), entry.name]
         for each in gone:
+            self._bound.pop(each.casefold(), None)
             self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
         return gone
 

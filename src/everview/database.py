@@ -13,27 +13,26 @@ from everview.algebra.text import name_sql
 from everview.algebra.time import UNDATED, Chronon, instant_words
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
-from everview.charts import Timeline, View
-from everview.charts.view import Instant, chronon_of
-from everview.engine import declare, explanation_of
+from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, counted
-from everview.explanation import Explanation, explained
-from everview.reports import Facts, Report, Status, create_sql, describe, store_status
-from everview.rewrite import rewrite
-from everview.sql import bind_script, relation_of, view_plan
+from everview.plan.explain import Explanation
+from everview.query import Facts, Report, Status, create_sql, describe, store_status
+from everview.query.charts import Timeline, View
+from everview.query.charts.view import Instant, chronon_of
+from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
 from everview.temporal.keys import keys_of
 from everview.temporal.runnable import require_runnable
 
 if TYPE_CHECKING:
-    from everview.runtime.bounds import Arrived
-    from everview.runtime.manifest import Manifest as Manifest
-    from everview.runtime.pipeline import DataFrame as DataFrame
-    from everview.runtime.pipeline import Pipeline, SparkSession, Work
-    from everview.runtime.pipeline import Progress as Progress
-    from everview.runtime.store import Store
+    from everview.pipeline import DataFrame as DataFrame
+    from everview.pipeline import Pipeline, SparkSession
+    from everview.pipeline import Progress as Progress
     from everview.sql.statements import Statement as Statement
+    from everview.storage.arrivals import Arrived
+    from everview.storage.manifest import Manifest as Manifest
+    from everview.storage.store import Store
 
 _ATTEMPTS = 3  # to read a store that others write
 
@@ -77,7 +76,8 @@ class Database:
         self._pipeline = pipeline
         self._catalog = pipeline.store.load_catalog()
         self._locked = False
-        self._known: tuple[Catalog, Work] | None = None
+        self._compiled: CompiledStore | None = None
+        self._since: Mapping[str, int] = {}
 
     def __enter__(self) -> Database:
         return self
@@ -114,7 +114,7 @@ class Database:
             case S.Select(query):
                 return self._answer(query)
             case S.Explain():
-                return str(explained([statement], self._catalog))
+                return str(explain_statements(iter([statement]), self._catalog, self.manifest().since))
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 return Report("\n".join(names), tuple({"name": name} for name in names))
@@ -146,15 +146,14 @@ class Database:
             case S.Drop():
                 self._require_stopped()
                 self._remember(statement)
-                self._pipeline.forget_names(self._work())
+                self._pipeline.forget_names(self._views())
             case S.SetClock():
                 self._require_stopped()
                 self._remember(statement)
         return None
 
     def _answer(self, query: Query) -> DataFrame:
-        better = replace(query, plan=rewrite(query.plan).plan)
-        return self._pipeline.answer(self._work(), better)
+        return self._pipeline.answer(self._views(), query)
 
     def _change(
         self,
@@ -163,10 +162,7 @@ class Database:
         assignments: Sequence[tuple[str, Expression]] | None,
         at: Chronon | None,
     ) -> None:
-        matches = tuple(replace(m, plan=rewrite(m.plan).plan) for m in rows.matches)
-        beside = None if rows.beside is None else rewrite(rows.beside).plan
-        better = replace(rows, matches=matches, beside=beside)
-        self._pipeline.change_table(self._work(), self._table(target), better, assignments, at)
+        self._pipeline.change_table(self._views(), self._table(target), rows, assignments, at)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
         """A new name; made again as it is, it is no change."""
@@ -180,9 +176,9 @@ class Database:
         known = self._catalog.copy()
         declare(statement, known)
         if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
-            self._pipeline.forget_names(self._work())  # a DROP was interrupted
+            self._pipeline.forget_names(self._views())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
-            self._pipeline.begin_view(entry, _work(known))
+            self._pipeline.begin_view(entry, known)
         elif isinstance(entry, StreamEntry):
             self._pipeline.begin_stream(entry)
         self._remember(statement)
@@ -218,12 +214,13 @@ class Database:
                 "names cannot change while steps go on in the background", next_step="stop() first"
             )
 
-    def _work(self) -> Work:
-        """The views as they run; worked out again only when names have changed."""
-        if self._known is None or self._known[0] != self._catalog:
-            names = self._catalog.copy()
-            self._known = names, _work(names)
-        return self._known[1]
+    def _views(self) -> CompiledStore:
+        """The views as they run; compiled again only where names have changed."""
+        since = self.manifest().since
+        if self._compiled is None or self._compiled.catalog != self._catalog or self._since != since:
+            self._compiled = compile_store(self._catalog.copy(), since, self._compiled)
+            self._since = since
+        return self._compiled
 
     def _reload(self) -> None:
         """The names as they are now; in place, because a script under way looks them up here."""
@@ -243,7 +240,7 @@ class Database:
         self._pipeline.check()
         self._write()
         with self._without_refused_views():
-            steps = self._pipeline.run(self._work(), finish, progress)
+            steps = self._pipeline.run(self._views(), finish, progress)
         manifest = self._pipeline.store.manifest()
         arrived: dict[str, Arrived] = {}
         changes: dict[str, int] = {}
@@ -266,7 +263,7 @@ class Database:
             if error.view is not None:
                 self._catalog.drop(error.view, cascade=True)
                 self._pipeline.store.save_catalog(self._catalog)
-                self._pipeline.forget_names(self._work())
+                self._pipeline.forget_names(self._views())
                 error.next_step = f"{error.next_step}; then make the view again: it is not in the store"
             raise
 
@@ -278,7 +275,7 @@ class Database:
         self._pipeline.check()
         self._write()
         with self._without_refused_views():
-            self._pipeline.start(self._work(), interval, progress)
+            self._pipeline.start(self._views(), interval, progress)
 
     def wait(self) -> None:
         """Waits while steps go on in the background; raises what ended them."""
@@ -300,26 +297,26 @@ class Database:
 
     def changes(self, view: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
         """The change stream of a view up to the bound, as tags or intervals; `since`: after that step."""
-        from everview.runtime.questions import require_view
+        from everview.query.questions import require_view
 
         self._pipeline.check()
         require_view(self._catalog, view)  # before Spark is started for nothing
         if since is not None and type(since) is not int:
             raise PlanError(f"since: {since!r} is no step", next_step="give the number of a step")
-        return self._pipeline.changes(self._work(), view, encoding, since)
+        return self._pipeline.changes(self._views(), view, encoding, since)
 
     def explain(self, sql: str) -> Explanation:
         """The plan of a script: prints as text, a notebook shows the picture."""
         self._pipeline.check()
-        return explanation_of(sql, self._catalog)
+        return explain_script(sql, self._catalog, self.manifest().since)
 
     def view(self, name: str) -> View:
         """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
-        from everview.runtime.questions import require_view
+        from everview.query.questions import require_view
 
         self._pipeline.check()
         found = require_view(self._catalog, name).name
-        plan = self._work().views[found]
+        plan = self._views().views[found].plan
         key = keys_of(plan)
         return View(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
@@ -344,6 +341,11 @@ class Database:
     def manifest(self) -> Manifest:
         """The store as its last step left it: how far time is, what came, how many steps there were."""
         return self._pipeline.store.manifest()
+
+
+def explain_text(script: str, catalog: Catalog | None = None, format: str = "text") -> str:
+    """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run."""
+    return explain_script(script, catalog).shown(format)
 
 
 def question(
@@ -380,7 +382,7 @@ def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
 @contextmanager
 def explained_failures() -> Iterator[None]:
     """What Spark raises while rows of an answer are read is raised as an error that a person can read."""
-    from everview.runtime.failures import explained_failures
+    from everview.execute.failures import explained_failures
 
     with explained_failures(doing="the answer could not be computed"):
         yield
@@ -405,8 +407,8 @@ def names_in(path: str, create: bool = False) -> Catalog:
 
     With `create`, where a store could be made there are no names yet.
     """
-    from everview.runtime.files import Files
-    from everview.runtime.store import SETTINGS, Store
+    from everview.storage.files import Files
+    from everview.storage.store import SETTINGS, Store
 
     nothing_yet = create and not Files(path).exists(SETTINGS)
     return Catalog() if nothing_yet else Store.open(path).load_catalog()
@@ -416,8 +418,8 @@ def status_at(path: str) -> Status:
     """The state of the store at a path, read without Spark while others may write it."""
     import time
 
-    from everview.runtime.lock import writer_of
-    from everview.runtime.store import Store
+    from everview.storage.lock import writer_of
+    from everview.storage.store import Store
 
     store = Store.open(path)
     writer = writer_of(store.files)
@@ -430,8 +432,8 @@ def status_at(path: str) -> Status:
 
 
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
-    from everview.runtime.files import FileMissing
-    from everview.runtime.waiting import waiting_rows
+    from everview.ingest.waiting import waiting_rows
+    from everview.storage.files import FileMissing
 
     names = [e.name for e in catalog if isinstance(e, (StreamEntry, TableEntry))]
     for attempt in range(_ATTEMPTS):
@@ -446,16 +448,8 @@ def _status(store: Store, catalog: Catalog, now: int, background: str, error: st
     raise AssertionError
 
 
-def _work(catalog: Catalog) -> Work:
-    """The views of a catalog as they run."""
-    from everview.runtime.pipeline import Work
-
-    views = {e.name: rewrite(view_plan(e, catalog)).plan for e in catalog if isinstance(e, ViewEntry)}
-    return Work(catalog, views)
-
-
 def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
     """The store at a path, made where there is none; without a session, a local one for this machine."""
-    from everview.runtime.pipeline import open_pipeline  # Spark is loaded only where it is needed
+    from everview.pipeline import open_pipeline  # Spark is loaded only where it is needed
 
     return Database(open_pipeline(path, spark, partitions))

@@ -11,12 +11,12 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AGGREGATES, AggregateCall, AggregateFunction, aggregate_function
 from everview.algebra.expressions import Column
-from everview.algebra.reference import meaning
 from everview.algebra.types import BIGINT, DOUBLE, FLOAT, INT, INTERVAL, STRING, DataType, decimal
 from everview.catalog import Catalog
-from everview.engine import work_out
 from everview.errors import PlanError
-from everview.spark.lower import lower
+from everview.plan.lower import lower
+from everview.reference.meaning import meaning
+from everview.reference.work_out import work_out
 from everview.sql import plan_of
 from tests.streams import DOMAIN, S, arrivals_of
 

@@ -25,10 +25,10 @@ from typing import Any, NoReturn
 import everview
 from everview.database import Database
 from everview.errors import StoreError
-from everview.runtime import evaluate, housekeeping
-from everview.runtime.files import Files
-from everview.runtime.housekeeping import MergeTask
-from everview.runtime.trace import Trace
+from everview.execute import evaluate, housekeeping
+from everview.execute.housekeeping import MergeTask
+from everview.storage.files import Files
+from everview.storage.trace import Trace
 from tests.engine.feeding import Feed
 
 _GROUP, _KILL, _LOG = "EVERVIEW_TEST_GROUP", "EVERVIEW_TEST_KILL", "EVERVIEW_TEST_LOG"
@@ -200,7 +200,7 @@ def _session() -> Any:
     """A session on one core that starts soon: its JVM does not compile much, as it does not live long."""
     from pyspark.sql import SparkSession
 
-    from everview.runtime.session import SETTINGS
+    from everview.execute.session import SETTINGS
 
     java = (
         SETTINGS["spark.driver.extraJavaOptions"] + " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"

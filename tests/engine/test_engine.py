@@ -6,8 +6,9 @@ import pytest
 
 from everview.algebra import nodes as N
 from everview.catalog import Catalog
-from everview.engine import explain, work_out
+from everview.database import explain_text as explain
 from everview.errors import EverviewError, PlanError
+from everview.reference.work_out import work_out
 from everview.sql.unparse import unparse
 from tests.streams import R, S
 

@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
+from everview import pipeline
 from everview.database import Database
 from everview.errors import EverviewError, StoreError
-from everview.runtime import manifest as manifests
-from everview.runtime import pipeline
-from everview.runtime.runs import TraceId
+from everview.storage import manifest as manifests
+from everview.storage.runs import TraceId
 from tests.engine.crash import Kill, run_victim
 from tests.engine.feeding import Feed, at, everything, put, rows
 
@@ -324,7 +324,7 @@ def test_the_type_of_a_column_changes(spark: SparkSession, tmp_path: Path) -> No
 
 HOLDER = """
 import sys
-from everview.runtime.store import Store
+from everview.storage.store import Store
 with Store.open(sys.argv[1]).lock():
     print("held", flush=True)
     sys.stdin.read()

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import everview
 from everview.algebra.time import DAY, HOUR, parse_timestamp
 from everview.database import Database
-from everview.runtime import table_keys
-from everview.runtime.manifest import Manifest
-from everview.runtime.store import Store
+from everview.ingest import table_keys
+from everview.storage.manifest import Manifest
+from everview.storage.store import Store
 from tests.engine.feeding import put, rows
 
 pytestmark = pytest.mark.spark

@@ -26,8 +26,8 @@ def internal_names() -> list[str]:
     """The names of columns that stand in the code, and those that stand beside a user's."""
     found = {
         name
-        for folder in ("spark", "kernels", "runtime")
-        for path in (SOURCE / folder).glob("*.py")
+        for folder in ("operators", "execute", "ingest", "query", "storage")
+        for path in (SOURCE / folder).rglob("*.py")
         for name in _QUOTED.findall(path.read_text())
     }
     beside = {"tag", "at", "old", "from", "until", "n", "_tag", "__n", "_step", "_reason", "_original"}

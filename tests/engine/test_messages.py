@@ -17,7 +17,7 @@ import everview
 from everview.algebra.time import INFINITY, LEAST
 from everview.database import Database
 from everview.errors import EverviewError, Fault, StoreError
-from everview.runtime.failures import failure
+from everview.execute.failures import failure
 from everview.ui.output import ENDS, Sheet
 from tests.engine.feeding import at, put
 
@@ -113,7 +113,7 @@ def test_a_view_that_spark_cannot_compute(spark: SparkSession, tmp_path: Path) -
         db.insert("s", [{"k": 0, "t": "a", "ts": at(1)}])
         db.run()
         before = db.manifest()
-        from everview.runtime import pipeline
+        from everview import pipeline
 
         def fail(*_: object) -> None:
             spark.sql("SELECT raise_error('no such luck') AS x").collect()

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import everview
 from everview.errors import EverviewError, StoreError
-from everview.runtime.runs import TraceId
+from everview.storage.runs import TraceId
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import everview
 from everview.algebra.text import string_sql
 from everview.catalog import Source
-from everview.runtime.reading import path_pattern
+from everview.ingest.reading import path_pattern
 from tests.engine.reading import put
 
 pytestmark = pytest.mark.spark

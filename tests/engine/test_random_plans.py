@@ -25,14 +25,14 @@ from pyspark.sql.pandas.types import to_arrow_type
 import everview
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, to_logical
-from everview.algebra.reference import meaning
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.values import normal
 from everview.database import Database
 from everview.errors import TemporalError
-from everview.runtime.runs import TraceId
-from everview.spark.catalyst import spark_type
+from everview.execute.catalyst import spark_type
+from everview.reference.meaning import meaning
 from everview.sql import plan_of
+from everview.storage.runs import TraceId
 from everview.temporal.runnable import require_runnable
 from tests.sql.oracle import DOMAIN, SCRIPT, VIEWS, at, known
 from tests.sql.queries import CASES

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 import everview
 from everview.database import Database
-from everview.runtime import manifest as manifests
-from everview.runtime.runs import FOLDERS
+from everview.storage import manifest as manifests
+from everview.storage.runs import FOLDERS
 from tests.engine.crash import IN_DRIVER, IN_TASKS, MOMENTS, Kill, run_victim
 from tests.engine.feeding import Feed, Rows, everything
 

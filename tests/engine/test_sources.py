@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import everview
 from everview.errors import EverviewError, StoreError
-from everview.runtime import runs
+from everview.storage import runs
 
 pytestmark = pytest.mark.spark
 

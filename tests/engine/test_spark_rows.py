@@ -12,8 +12,8 @@ from everview.algebra.schema import Schema
 from everview.algebra.text import type_sql
 from everview.catalog import TableEntry
 from everview.errors import StoreError
-from everview.runtime.inserts import table_rows
-from everview.runtime.spark_rows import cast_rows
+from everview.ingest.inserts import table_rows
+from everview.ingest.spark_rows import cast_rows
 
 pytestmark = pytest.mark.spark
 

@@ -11,11 +11,11 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import Record, from_logical, from_raw, to_physical
 from everview.algebra.numbers import single, single_text
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, MINUTE, SECOND, format_timestamp, parse_timestamp
 from everview.algebra.types import FLOAT, SMALLINT, TIMESTAMP
 from everview.algebra.windows import Range
+from everview.reference.meaning import meaning
 
 HIGHWAY = N.Stream(
     "highway",

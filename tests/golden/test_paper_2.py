@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, equivalent, from_logical, to_tags
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.types import STRING, TIMESTAMP
 from everview.algebra.windows import Range
 from everview.errors import TemporalError
+from everview.reference.meaning import meaning
 from everview.temporal.expiry import ExpiryBuckets
 from tests.streams import arrivals_of, rows
 

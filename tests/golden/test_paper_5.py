@@ -8,10 +8,10 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.changes import Record, from_logical, to_tags
 from everview.algebra.expressions import Comparison, Literal
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
 from everview.algebra.types import INT, STRING, TIMESTAMP
+from everview.reference.meaning import meaning
 from tests.streams import arrivals_of, at, rows
 
 SOURCE = N.Stream(

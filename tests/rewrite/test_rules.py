@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
 from everview.algebra.explain import explain
-from everview.algebra.reference import meaning
 from everview.catalog import Catalog
+from everview.reference.meaning import meaning
 from everview.rewrite import RULES, rewrite
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create

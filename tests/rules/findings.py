@@ -10,8 +10,8 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow, Logical, Record, to_logical
 from everview.algebra.expressions import Comparison, Expression, Literal
-from everview.algebra.reference import meaning
 from everview.algebra.types import INT
+from everview.reference.meaning import meaning
 from tests.rules import paper1_algorithms as A
 from tests.rules.paper1_algorithms import Element
 from tests.streams import DOMAIN, R, S, arrivals_of, at, rows

@@ -12,11 +12,11 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import Comparison
-from everview.algebra.reference import meaning
 from everview.algebra.time import INFINITY
 from everview.algebra.windows import Range
-from everview.spark.lower import lower
-from everview.spark.physical import DistinctKernel
+from everview.operators import DistinctOperator
+from everview.plan.lower import lower
+from everview.reference.meaning import meaning
 from everview.temporal.patterns import edge
 from tests.rules.findings import K_EQUAL, seen, streams
 from tests.streams import DOMAIN, NRR, R, S, keep
@@ -121,7 +121,7 @@ def test_group_by_is_weak_only_by_convention() -> None:
     assert seen(plan, given, 5) == {(1,): 1, (2,): 1}
     assert str(edge(counts)) == "WK±"
     kernel = lower(plan)
-    assert isinstance(kernel, DistinctKernel)
+    assert isinstance(kernel, DistinctOperator)
     assert kernel.signed
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from everview.algebra import nodes as N
 from everview.algebra.changes import Record
 from everview.algebra.expressions import Comparison, Expression, Literal
-from everview.algebra.scope import lower_landmark, scope, sliding
 from everview.algebra.types import INT
 from everview.algebra.windows import Band, Fixed, Range, Rows, TimeWindow
 from everview.errors import AlgebraError
+from everview.reference.scope import lower_landmark, scope, sliding
 from tests.rules.findings import HALF, K_EQUAL, Inputs, a, b, count, seen, streams, v_is
 from tests.streams import R, S, conditions, filled, keep, rows, same, time_windows
 

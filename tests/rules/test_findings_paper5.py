@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Arithmetic, Comparison, Expression, Literal, conjunction
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
 from everview.algebra.types import INT, INTERVAL, STRING, TIMESTAMP
+from everview.reference.meaning import meaning
 from tests.rules.findings import K_EQUAL, count, seen, streams
 from tests.streams import DOMAIN, R, S, arrivals_of, at, keep, rows, same
 

@@ -17,11 +17,11 @@ from everview.algebra.changes import ChangeRow, Logical, Record, to_logical
 from everview.algebra.changes import coalesce as coalesce_rows
 from everview.algebra.changes import split as split_rows
 from everview.algebra.expressions import Comparison, Literal
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import Interval
 from everview.algebra.types import INT
 from everview.algebra.windows import Fixed, Range
+from everview.reference.meaning import meaning
 from tests.rules import paper1_algorithms as A
 from tests.streams import DOMAIN, S, arrivals
 

@@ -17,8 +17,8 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow, Logical
 from everview.algebra.expressions import Arithmetic, Comparison, Expression, conjunction
-from everview.algebra.reference import meaning
 from everview.algebra.windows import Fixed, Range, TimeWindow
+from everview.reference.meaning import meaning
 from tests.rules import paper1_algorithms as A
 from tests.streams import (
     DOMAIN,

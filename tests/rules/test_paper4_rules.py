@@ -15,9 +15,9 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import Column, Comparison, Expression, Literal, conjunction
-from everview.algebra.reference import meaning
 from everview.algebra.types import INT
 from everview.algebra.windows import AnyWindow, Range, Rows, TimeWindow
+from everview.reference.meaning import meaning
 from tests.rules import paper1_algorithms as A
 from tests.streams import (
     DOMAIN,

@@ -18,11 +18,11 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow, Logical, from_logical, from_tags, to_logical, to_tags
 from everview.algebra.expressions import Comparison, Literal
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import INT, TIMESTAMP
 from everview.algebra.windows import Range, TimeWindow
+from everview.reference.meaning import meaning
 from tests.streams import (
     DOMAIN,
     LAST_ARRIVAL,

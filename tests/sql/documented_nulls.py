@@ -8,8 +8,7 @@ from pathlib import Path
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression
 from everview.catalog import Catalog
-from everview.engine import declare
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, declare, plan_of
 
 _PAGE = Path(__file__).parents[2] / "docs/sql.md"
 _TABLE = re.compile(r"<!-- nulls -->\n(.*?)<!-- end of nulls -->", re.S)

@@ -20,9 +20,9 @@ from typing import Any
 import duckdb
 
 from everview.algebra.changes import ChangeRow
-from everview.algebra.reference import meaning
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog
+from everview.reference.meaning import meaning
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
 

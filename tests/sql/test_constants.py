@@ -8,9 +8,8 @@ from everview.algebra.evaluate import evaluate
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Schema
 from everview.catalog import Catalog
-from everview.engine import declare
 from everview.errors import EverviewError
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, declare, plan_of
 from tests.sql.documented_nulls import documented_nulls
 
 NULLS = documented_nulls()

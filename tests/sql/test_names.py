@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow
-from everview.algebra.reference import meaning
 from everview.algebra.time import INFINITY
 from everview.algebra.windows import Rows
 from everview.errors import EverviewError
+from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.sql.unparse import unparse
 from tests.sql.oracle import known

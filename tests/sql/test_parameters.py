@@ -14,9 +14,8 @@ from everview.algebra import nodes as N
 from everview.algebra import types as T
 from everview.algebra.evaluate import evaluate
 from everview.catalog import Catalog, ViewEntry
-from everview.engine import declare
 from everview.errors import EverviewError
-from everview.sql import bind_script, plan_of
+from everview.sql import bind_script, declare, plan_of
 from everview.sql import statements as S
 
 SCRIPT = """

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from everview.algebra.reference import meaning
 from everview.errors import EverviewError
+from everview.reference.meaning import meaning
 from everview.sql import parse_script, plan_of
 from everview.sql.unparse import unparse
 from tests.sql.oracle import known

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
 from everview.algebra import types as T
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Field
 from everview.algebra.text import expression_sql
 from everview.algebra.values import NAN
 from everview.catalog import Catalog, Lateness, StreamEntry, TaggedEntry, stream_columns
 from everview.errors import EverviewError
+from everview.reference.meaning import meaning
 from everview.sql import bind_script, plan_of
 from everview.sql import statements as S
 from everview.sql.unparse import unparse

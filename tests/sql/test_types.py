@@ -7,10 +7,10 @@ import re
 import pytest
 
 from everview.algebra.changes import ChangeRow
-from everview.algebra.reference import meaning, snapshot_at
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog
 from everview.errors import EverviewError
+from everview.reference.meaning import meaning, snapshot_at
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
 from tests.sql.typed import ANSWERS, COLUMNS, EXPRESSIONS, ROWS, SET_OPERATIONS, Rows, same_rows

@@ -1,6 +1,6 @@
 """Expressions and queries with the types and the rows that Spark SQL (ANSI mode off) gives them.
 
-`test_types.py` holds the binder to these tables; `tests/spark/test_types.py` holds the tables to Spark.
+`test_types.py` holds the binder to these tables; `tests/execute/test_types.py` holds the tables to Spark.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, consolidate, to_logical
-from everview.algebra.reference import meaning
 from everview.algebra.time import INFINITY
 from everview.errors import TemporalError
-from everview.kernels.frame import BEFORE_ALL, Slice
-from everview.spark.lower import lower
+from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.plan.lower import lower
+from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.temporal.ages import age
 from everview.temporal.patterns import Pattern, arrival, edge

@@ -13,10 +13,10 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import Column, Comparison, Expression, Literal
-from everview.algebra.reference import _insertions, meaning
 from everview.algebra.types import INT
 from everview.algebra.windows import Range, Rows
 from everview.errors import AlgebraError, EverviewError, TemporalError
+from everview.reference.meaning import _insertions, meaning
 from everview.sql import plan_of
 from everview.temporal.insertion import is_inserted_on_time
 from everview.temporal.runnable import require_runnable

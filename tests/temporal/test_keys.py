@@ -15,12 +15,12 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import TRUE, Comparison, IsNull, Literal, Not
-from everview.algebra.reference import meaning
 from everview.algebra.time import Grid
 from everview.algebra.types import INT
 from everview.algebra.values import normal
 from everview.algebra.windows import Range, Rows
 from everview.catalog import Catalog
+from everview.reference.meaning import meaning
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
 from everview.temporal.keys import keys_of

@@ -9,12 +9,12 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import TRUE, Comparison
-from everview.algebra.reference import _insertions, meaning
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import Grid
 from everview.algebra.types import TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
+from everview.reference.meaning import _insertions, meaning
 from everview.temporal.insertion import is_inserted_on_time
 from everview.temporal.patterns import Edge, Pattern, edge
 from everview.temporal.runnable import require_runnable

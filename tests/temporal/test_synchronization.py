@@ -12,11 +12,11 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import TRUE, Comparison
-from everview.algebra.reference import meaning
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, MINUTE, SECOND, Grid
 from everview.algebra.types import TIMESTAMP
 from everview.algebra.windows import Band, Fixed, Range, Rows
+from everview.reference.meaning import meaning
 from everview.temporal.synchronization import EVERY, NEVER, Points, Synchronization, synchronization
 from tests.streams import DOMAIN, LAST_ARRIVAL, Q, R, S, T, arrivals_of, at, filled, grids, time_windows
 

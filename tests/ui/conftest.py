@@ -40,7 +40,7 @@ def call(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 def everview_is_at(path: str) -> bool:
-    from everview.runtime.files import Files
-    from everview.runtime.store import SETTINGS
+    from everview.storage.files import Files
+    from everview.storage.store import SETTINGS
 
     return Files(path).exists(SETTINGS)

@@ -14,8 +14,8 @@ from rich.console import Console
 import everview
 from everview.algebra.changes import ChangeRow, equivalent
 from everview.algebra.time import INFINITY
-from everview.engine import work_out
 from everview.errors import EverviewError
+from everview.reference.work_out import work_out
 from everview.ui import demo as demos
 from everview.ui.replay import Event, batches, events, without_sources
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from everview.runtime.store import FORMAT, Store
+from everview.storage.store import FORMAT, Store
 from everview.ui import cli
 
 COMMANDS: tuple[tuple[str, ...], ...] = (

@@ -9,8 +9,8 @@ import signal
 import pytest
 from rich.console import Console
 
-from everview.runtime.manifest import Manifest
-from everview.runtime.pipeline import Progress
+from everview.pipeline import Progress
+from everview.storage.manifest import Manifest
 from everview.ui.progress import Meter, Summary, step_line
 from everview.ui.signals import wish_to_end
 

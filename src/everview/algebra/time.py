@@ -278,3 +278,24 @@ def interval_sql(duration: int) -> str:
     """
     count, unit = unit_of(duration)
     return f"INTERVAL '{count}' {unit}"
+
+
+_SHORT_UNITS = {
+    "WEEK": "wk",
+    "DAY": "d",
+    "HOUR": "h",
+    "MINUTE": "min",
+    "SECOND": "s",
+    "MILLISECOND": "ms",
+    "MICROSECOND": "µs",
+}
+
+
+def length_text(length: int) -> str:
+    """A length of time as it stands behind an operator.
+
+    >>> length_text(10_000_000), length_text(90_000_000), length_text(1)
+    ('10 s', '90 s', '1 µs')
+    """
+    count, unit = unit_of(length)
+    return f"{count} {_SHORT_UNITS[unit]}"

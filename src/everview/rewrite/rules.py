@@ -48,7 +48,8 @@ def rewrite(plan: N.Node, rules: tuple[Rule, ...] = RULES) -> Rewritten:
 
 
 def _once(node: N.Node, rules: tuple[Rule, ...], fired: dict[str, None]) -> N.Node:
-    if node.inputs:
+    # A view that is read has a plan of its own, which is rewritten by itself.
+    if node.inputs and not isinstance(node, N.View):
         below = [_once(i, rules, fired) for i in node.inputs]
         node = N.with_inputs(node, below) if below != list(node.inputs) else node
     for rule in rules:

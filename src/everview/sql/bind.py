@@ -88,7 +88,7 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
         case ViewEntry():
             return view_plan(entry, catalog)
         case EventStreamEntry():
-            return _definition(entry.sql, catalog, None)
+            return _definition(entry, catalog, None)
         case TaggedEntry():
             return _node(entry, catalog, None)
     return None
@@ -96,11 +96,7 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
 
 def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
     """The plan of a view of the catalog, under the names of its columns."""
-    plan = _definition(entry.sql, catalog, making)
-    if not entry.column_names or entry.column_names == plan.schema.names:
-        return plan
-    columns = zip(entry.column_names, plan.schema, strict=True)
-    return N.Project(plan, tuple((name, Column.to(f)) for name, f in columns))
+    return _definition(entry, catalog, making)
 
 
 def plan_of(sql: str, catalog: Catalog) -> N.Node:
@@ -167,16 +163,25 @@ def _node(entry: Entry, catalog: Catalog, making: str | None) -> N.Node:
         case ViewEntry():
             return N.View(entry.name, view_plan(entry, catalog, making))
         case EventStreamEntry():
-            plan = _definition(entry.sql, catalog, making)
+            plan = _definition(entry, catalog, making)
             return N.Stream(entry.name, stream_columns(plan.schema.fields, list(entry.timelines)))
 
 
-def _definition(sql: str, catalog: Catalog, making: str | None) -> N.Node:
+def _definition(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: str | None) -> N.Node:
+    """The plan of a definition in the catalog; it is bound once, until it or what it reads is replaced."""
+    known = catalog.bound_definition(entry)
+    if known is not None and (making is None or entry.name not in catalog.dependants(making)):
+        return known
     try:
-        return bind_query(parse_one(sql), _context(Script(sql), catalog, making)).plan
+        plan = bind_query(parse_one(entry.sql), _context(Script(entry.sql), catalog, making)).plan
     except EverviewError as error:
         error.place = None  # it lies in the view's text, not in the one that was typed now
         raise
+    if isinstance(entry, ViewEntry) and entry.column_names not in ((), plan.schema.names):
+        columns = zip(entry.column_names, plan.schema, strict=True)
+        plan = N.Project(plan, tuple((name, Column.to(f)) for name, f in columns))
+    catalog.remember_definition(entry, plan)
+    return plan
 
 
 # CREATE
@@ -287,7 +292,7 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
         lines.append(found.name)
     entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
     before = catalog.entries.get(entry.name.casefold())
-    if isinstance(before, EventStreamEntry) and _definition(before.sql, catalog, None) == plan:
+    if isinstance(before, EventStreamEntry) and _definition(before, catalog, None) == plan:
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
     with script.blame(node.this):
         _require_addable(entry, catalog, anew=False)
@@ -459,3 +464,16 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.Drop: _drop,
     ast.ClockEvery: _clock,
 }
+
+
+def declare(statement: S.Statement, catalog: Catalog) -> None:
+    """Change the names of a catalog as a statement says."""
+    match statement:
+        case S.Create(entry, _, replace):
+            catalog.add(entry, replace)
+        case S.CreateAs(entry):
+            catalog.add(entry)
+        case S.Drop(name, cascade) if name is not None:
+            catalog.drop(name, cascade)
+        case S.SetClock(grain):
+            catalog.clock_grain = grain

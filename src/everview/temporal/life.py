@@ -1,7 +1,7 @@
 """How long the rows of each operator last once they are known (paper 1, 4.3; paper 2, 5.3).
 
 Derived bottom-up: a row of [RANGE w] lasts w, a pair of a join as long as the one that ends first, a row of
-a stream without a window for ever. For how long operators keep their state follows from it: `keeping.py`.
+a stream without a window for ever. For how long operators keep their state follows from it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,19 @@ class Life:
     """How the rows that an operator emits go.
 
     `lasts` is the longest time from when a row is known until it ends. `ends` is the longest time after which
-    a row ends that ends by itself, 0 if none does. `grows` says that ever more rows hold.
+    a row ends that ends by itself, 0 if none does; `begins` the longest time after which a row begins that is
+    known before. `grows` says that ever more rows hold.
     """
 
     lasts: Length
     ends: int = 0
     grows: bool = False
+    begins: int = 0
+
+    @property
+    def waits(self) -> int:
+        """The longest time for which a known begin or end lies ahead."""
+        return max(self.ends, self.begins)
 
 
 def _order(length: Length) -> float:
@@ -84,11 +91,11 @@ def _(node: N.Window) -> Life:
     below = life(node.input)
     match node.window:
         case Rows():
-            return Life(below.lasts if is_known(below.lasts) else None, below.ends)
+            return Life(below.lasts if is_known(below.lasts) else None, below.ends, begins=below.begins)
         case Band(_, upper):
             return below if upper is None else replace(below, grows=False)
     lasts = _shorter(below.lasts, reach(node.window))
-    return Life(lasts, lasts or 0)
+    return Life(lasts, lasts or 0, begins=below.begins)
 
 
 def reach(window: AnyWindow) -> int:
@@ -112,7 +119,7 @@ def _(node: N.Synchronize) -> Life:
     below = life(node.input)
     step = node.grid.step
     lasts = below.lasts + step if below.lasts is not None and is_known(below.lasts) else below.lasts
-    return Life(lasts, below.ends + step if below.ends else 0, below.grows)
+    return Life(lasts, below.ends + step if below.ends else 0, below.grows, below.begins + step)
 
 
 @life.register
@@ -140,7 +147,7 @@ def _meeting(left: Life, right: Life, grows: bool) -> Life:
     """A pair ends when the first of its rows does."""
     lasts = _shorter(left.lasts, right.lasts)
     ends = lasts if lasts is not None and is_known(lasts) else max(left.ends, right.ends)
-    return Life(lasts, ends, grows)
+    return Life(lasts, ends, grows, max(left.begins, right.begins))
 
 
 @life.register
@@ -155,7 +162,8 @@ def _(node: N.Intersection) -> Life:
 def _(node: N.Difference | N.StrictDifference | N.AntiJoin) -> Life:
     """The rows of the left side; what has no end of its own goes when its partner comes, and comes again
     when that one ends."""
-    return _meeting(life(node.left), Life(None, life(node.right).ends), grows=False)
+    right = life(node.right)
+    return _meeting(life(node.left), Life(None, right.ends, begins=right.begins), grows=False)
 
 
 @life.register
@@ -181,4 +189,9 @@ def _(node: N.Union | N.MaxUnion) -> Life:
 
 
 def _together(left: Life, right: Life) -> Life:
-    return Life(_longer(left.lasts, right.lasts), max(left.ends, right.ends), left.grows or right.grows)
+    return Life(
+        _longer(left.lasts, right.lasts),
+        max(left.ends, right.ends),
+        left.grows or right.grows,
+        max(left.begins, right.begins),
+    )

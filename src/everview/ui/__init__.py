@@ -1,1 +1,1 @@
-"""The command line and the web page; they call engine.py only."""
+"""The command line and the web page; they call database.py only."""

@@ -15,10 +15,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from everview import engine
-from everview.database import connect, names_in, question, rehearsed, shows, status_at
+from everview.database import connect, explain_text, names_in, question, rehearsed, shows, status_at
 from everview.errors import CatalogError, EverviewError, Fault, StoreError, nearest
-from everview.reports import Report
+from everview.query import Report
 from everview.ui.output import ENDS, Sheet, require_format, write_answer, write_report
 from everview.ui.progress import DEFAULT_PATH, Meter, Summary
 from everview.ui.running import Running
@@ -238,7 +237,7 @@ def explain(
     # A script may be meant for a store that is yet to be made; a query that names one is not.
     names = names_in(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
-        plan = engine.explain(script, names, format)
+        plan = explain_text(script, names, format)
     except CatalogError as error:
         plan = _explained_alone(script, format, error)
         print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
@@ -316,7 +315,7 @@ def _output() -> Iterator[None]:
 def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
     """The plan of a script that makes all its names, some of them otherwise than the store has them."""
     try:
-        return engine.explain(script, format=format)
+        return explain_text(script, format=format)
     except EverviewError:
         raise refused from None
 

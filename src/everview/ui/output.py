@@ -19,10 +19,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from everview.algebra.time import format_timestamp
 from everview.database import explained_failures
-from everview.engine import moment
 from everview.errors import EverviewError, counted, nearest
-from everview.reports import Report
+from everview.query import Report
 
 if TYPE_CHECKING:
     from everview.database import DataFrame
@@ -83,7 +83,7 @@ class Column:
         if isinstance(value, bool):
             return "true" if value else "false"
         if self.type.startswith("timestamp"):
-            return json.dumps(moment(value), ensure_ascii=False)
+            return json.dumps(format_timestamp(value), ensure_ascii=False)
         if isinstance(value, float):
             return repr(value) if math.isfinite(value) else f'"{_number(value)}"'
         if self.type.startswith(("float", "decimal")) and _FINITE.fullmatch(value):
@@ -95,7 +95,7 @@ class Column:
         if self.fields or isinstance(value, bool):
             return self.json(value)
         if self.type.startswith("timestamp"):
-            return moment(value)
+            return format_timestamp(value)
         return _number(value) if isinstance(value, float) else str(value)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from everview.algebra.text import name_sql
-from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon
-from everview.engine import moment
+from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon, format_timestamp
 from everview.errors import counted
 from everview.ui.output import aligned, printable
 
@@ -77,7 +76,7 @@ def known_up_to(bound: Chronon) -> str:
     """
     if bound >= INFINITY - 1:
         return "known to the end"
-    return "nothing known yet" if bound < UNDATED else f"known up to {moment(bound)}"
+    return "nothing known yet" if bound < UNDATED else f"known up to {format_timestamp(bound)}"
 
 
 def seconds_text(present: Chronon, bound: Chronon) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from everview.database import asks
-from everview.reports import Report
+from everview.query import Report
 from everview.ui.output import write_answer
 from everview.ui.progress import Meter, Summary
 from everview.ui.signals import Stopped

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from everview.algebra.text import name_sql
 from everview.errors import EverviewError, Fault, counted, nearest
-from everview.reports import Report
+from everview.query import Report
 from everview.ui.output import ENDS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
 from everview.ui.signals import wish_to_end

@@ -1,0 +1,103 @@
+"""Whether Spark accepts the expressions of a view: asked when the view is made, not in each step for ever.
+
+The binder refuses all that is known to be wrong, with its place. This is what is left: regular expressions
+that only Java can judge, and whatever Spark finds that we do not know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from everview import operators as P
+from everview.algebra.expressions import Call, Column, Expression, Literal
+from everview.algebra.patterns import is_surely_valid
+from everview.algebra.text import expression_sql, string_sql
+from everview.catalog import ViewEntry
+from everview.errors import PlanError
+from everview.execute.catalyst import Row, spark_schema
+from everview.execute.spark_errors import first_line
+from everview.sql.script import place_of_text
+
+_REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
+
+
+def require_evaluable(
+    session: SparkSession, views: Sequence[ViewEntry], plans: Mapping[str, P.Operator]
+) -> None:
+    """Refuses a view with an expression that Spark does not accept. No job is run.
+
+    Each expression is asked once, however many views have it; what the other plans have was asked before.
+    """
+    seen: set[P.Operator] = set()
+    names = {view.name for view in views}
+    for name, plan in plans.items():
+        if name not in names:
+            list(_expressions(plan, seen))
+    for view in views:
+        for node, expressions in _expressions(plans[view.name], seen):
+            _require_expressions(session, view, node, expressions)
+
+
+def _require_expressions(
+    session: SparkSession, view: ViewEntry, node: P.Operator, expressions: Sequence[Expression]
+) -> None:
+    for expression in expressions:
+        _require_patterns(session, view.name, view.sql, expression)
+    if _refusal(session, node, expressions) is None:
+        return
+    for expression in expressions:
+        error = _refusal(session, node, [expression])
+        if error is not None:
+            shown = f"{expression_sql(expression)} in the view '{view.name}'"
+            what = f"Spark cannot evaluate {shown}: {first_line(error)}"
+            raise PlanError(what, next_step="write it in another way").of_view(view.name) from error
+
+
+def _refusal(session: SparkSession, node: P.Operator, expressions: Sequence[Expression]) -> Exception | None:
+    """What Spark says against expressions over the input of a node, if anything."""
+    types = node.inputs[0].types
+    row = Row.of([P.column(i) for i in range(len(types))], types)
+    try:
+        frame = session.createDataFrame([], spark_schema(types)).selectExpr(*map(row.text, expressions))
+        frame._jdf.queryExecution().optimizedPlan()
+    except (PySparkException, Py4JError) as error:
+        return error
+    return None
+
+
+def _expressions(
+    plan: P.Operator, seen: set[P.Operator]
+) -> Iterator[tuple[P.Operator, tuple[Expression, ...]]]:
+    """The nodes of a plan that Catalyst evaluates, with their expressions."""
+    if plan in seen:
+        return
+    seen.add(plan)
+    match plan:
+        case P.ProjectOperator(outputs=outputs) if any(not isinstance(e, Column) for e in outputs):
+            yield plan, tuple(e for e in outputs if not isinstance(e, Column))
+        case P.FilterOperator(condition=condition):
+            yield plan, (condition,)
+    for below in plan.inputs:
+        yield from _expressions(below, seen)
+
+
+def _require_patterns(session: SparkSession, view: str, sql: str, expression: Expression) -> None:
+    """Refuses constant patterns that Java cannot read; in a step they would give NULL for every row."""
+    for part in expression.walk():
+        match part:
+            case Call(name, (_, Literal(str(pattern)), *_)) if name in _REGEX and not is_surely_valid(
+                pattern
+            ):
+                try:
+                    session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
+                except (PySparkException, Py4JJavaError) as error:
+                    problem = first_line(error)
+                    raise PlanError(
+                        f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
+                        place=place_of_text(sql, pattern),
+                        next_step="a backslash, written \\\\, before a character makes it stand for itself",
+                    ).of_view(view) from error

@@ -1,0 +1,160 @@
+"""What keeps a store small: runs merged when they add up, history forgotten, the state of the dead dropped.
+
+What is merged here are the rows of inboxes, the changes of views and the rows that were not taken; the
+state of operators is merged by the tasks that read it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from everview.algebra.time import INFINITY
+from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.execute.pieces import merge_waiting, pieces_of
+from everview.execute.tasks import LINES, by_trace, read_lines, run_line, write_run
+from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate
+from everview.storage.compaction import Policy, merges
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId
+from everview.storage.trace import Trace
+
+POLICY = Policy(cancelling=False, fan=8, large=50_000)  # what is read by time needs no large files
+_ANSWERS = Policy(cancelling=True)
+FEW = 100_000  # rows that are merged sooner than Spark is told to
+
+Groups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
+
+
+def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
+    """Up to which instant the changes of a view may be forgotten; what ended by then is not seen again."""
+    seen = min(manifest.bound, manifest.present)
+    return {
+        TraceId("view", e.name): seen - e.history
+        for e in catalog
+        if isinstance(e, ViewEntry) and e.history < INFINITY and seen > BEFORE_ALL + e.history
+    }
+
+
+def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Manifest:
+    """Without what nobody can ask for any more.
+
+    Gone are the state of operators that no view has, all of entries that were dropped, rows of sources that
+    every view has seen, runs of changes that ended before the history of their view, and what was scheduled
+    for an instant that has passed.
+    """
+    alive = set(operators)
+    names = set(catalog.entries)
+    sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
+    ended = horizons(manifest, catalog)
+    manifest = replace(manifest, scheduled=manifest.still_scheduled())
+    waiting = defaultdict(set, {t: {str(c["number"]) for c in cs} for t, cs in manifest.scheduled.items()})
+    changed: dict[TraceId, tuple[Run, ...]] = {}
+    for trace, runs in manifest.traces.items():
+        if trace.kind == "port":
+            continue
+        passed = trace.kind == "scheduled" and trace.part.partition("-")[0] not in waiting[trace.owner]
+        if passed or trace.owner not in (alive if trace.kind == "state" else names):
+            changed[trace] = ()
+        elif trace.kind == "inbox" and trace.owner in sources:
+            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
+        elif trace.kind == "complete":
+            changed[trace] = tuple(
+                r for r in runs if r.greatest_until > min(manifest.bound, manifest.present)
+            )
+        elif trace in ended:
+            changed[trace] = tuple(r for r in runs if r.greatest_until > ended[trace])
+    left = manifest.with_traces(changed)
+    return left.with_traces(pieces_of(left))
+
+
+def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
+    """With the new changes of COMPLETE views added to their present answers.
+
+    The answer of such a view at the present is a trace of its own: the same runs at first, but merging makes
+    them one table without a past, however long the history of the view grows.
+    """
+    changed = {}
+    for entry in catalog:
+        if isinstance(entry, ViewEntry) and entry.complete:
+            view, answer = TraceId("view", entry.name), TraceId("complete", entry.name)
+            known = {run.path for run in before.runs(view)}
+            new = [run for run in after.runs(view) if run.path not in known]
+            changed[answer] = (*after.runs(answer), *new)
+    return after.with_traces(changed)
+
+
+def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
+    """With fewer, larger runs where they have added up: one job, if there is anything to merge.
+
+    Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
+    that a slice reads only its own. Where many runs of them wait, they are few rows each, and merged at once.
+    """
+    manifest = manifest.with_traces(merge_waiting(manifest, files, POLICY))
+    ended = horizons(manifest, catalog)
+    seen = min(manifest.bound, manifest.present)
+    groups: Groups = []
+    for trace, runs in manifest.traces.items():
+        if trace.kind in ("state", "port", "scheduled"):
+            continue
+        horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
+        waiting = trace.kind in ("inbox", "late", "rejected")
+        passed = [r for r in runs if not waiting or r.greatest_from <= manifest.bound]
+        policy = _ANSWERS if trace.kind == "complete" else POLICY
+        groups += [(trace, tuple(g), horizon) for g in merges(passed, policy, horizon)]
+    if not groups:
+        return manifest
+    task = MergeTask(groups, files, manifest.step)
+    if sum(run.rows for _, runs, _ in groups for run in runs) <= FEW:
+        merged = by_trace(task.merged(range(len(groups))))
+    else:
+        parts = min(len(groups), session.sparkContext.defaultParallelism)
+        lines = session.range(0, len(groups), 1, parts).mapInArrow(task, LINES).collect()
+        merged = read_lines((line.trace, line.run) for line in lines)
+    return manifest.with_traces(_replaced(manifest, groups, merged))
+
+
+def _replaced(
+    manifest: Manifest, groups: Groups, merged: Mapping[TraceId, tuple[Run, ...]]
+) -> dict[TraceId, tuple[Run, ...]]:
+    changed: dict[TraceId, Sequence[Run]] = {}
+    for trace, group, _ in groups:
+        gone = {run.path for run in group}
+        changed[trace] = [r for r in changed.get(trace, manifest.runs(trace)) if r.path not in gone]
+    return {trace: (*runs, *merged.get(trace, ())) for trace, runs in changed.items()}
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Writes groups of runs as one run each; which groups, the rows of the input say by their number."""
+
+    groups: Groups
+    files: Files
+    step: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A line for each run that was written."""
+        for batch in batches:
+            for trace, run in self.merged(batch.column(0).to_pylist()):
+                yield run_line(trace, run)
+
+    def merged(self, numbers: Iterable[int]) -> Iterator[tuple[TraceId, Run]]:
+        """The runs that were written for some of the groups."""
+        for number in numbers:
+            trace, runs, horizon = self.groups[number]
+            rows = Trace(trace, runs, self.files).read(until_after=horizon)
+            small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
+            if not small.is_empty():
+                yield trace, write_run(trace, small, self.files, self.step)
+
+
+def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:
+    """The changes of a view may cancel, if some take others back; rows of streams are those that came."""
+    if trace.kind == "complete":
+        return consolidate(rows, horizon)
+    return consolidate(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows

@@ -1,0 +1,276 @@
+"""The evaluation of a slice as one Spark job: a chain of stages over the new rows.
+
+What runs inside a stage's tasks is handed in. A stage that hands nothing on yields lines only: what its tasks
+tell is all that comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as S
+
+from everview import operators as P
+from everview.algebra import types as T
+from everview.algebra.time import INFINITY, LEAST
+from everview.algebra.types import DataType
+from everview.execute.catalyst import CHANGE, N, Row, long_sql, null_sql, spark_schema, spark_type, value_sql
+from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, by_number, slot
+from everview.execute.lanes import InputProjection, ProjectedRows, ProjectionsByNumber, projected_column
+from everview.plan.stages import Stage
+
+Batches = Callable[[Iterable[Any]], Iterator[Any]]
+
+# What comes back of a step: a line for each run that was written, or with no trace one for all of a task.
+LINES = "trace string, run string"
+
+
+# Makes the function that Spark calls, for rows in a layout, or split among the ports; it yields rows in the
+# other layout, or lines.
+Task = Callable[[Layout | ProjectionsByNumber, Layout | None], Batches]
+
+
+@dataclass(frozen=True)
+class _HandedOn:
+    """The rows that a stage hands on, and for each of their numbers the columns."""
+
+    frame: DataFrame
+    layout: Layout
+    types: Sequence[tuple[DataType, ...]]
+
+    def row(self, number: int, name: str) -> Row:
+        return Row.of([slot(i) for i in self.layout.sides[number]], self.types[number], name)
+
+
+def chain(
+    session: SparkSession,
+    stages: Sequence[Stage],
+    scans: Mapping[P.ScanOperator, DataFrame | None],
+    partitions: int,
+    first: bool,
+    tasks: Sequence[Task],
+    woken: Container[int] = (),
+) -> list[DataFrame]:
+    """Frames that together yield the lines of a step; each kernel is in one of them, once.
+
+    A stage in `woken` finds rows by itself: it runs in every partition, also if none come to it.
+    """
+    ends: list[DataFrame] = []
+    handed_on: _HandedOn | None = None
+    for number, (stage, task) in enumerate(zip(stages, tasks, strict=True)):
+        read = _Reading(session, stage, scans, first, handed_on)
+        frames, given = read.to_their_place(partitions) if stage.exchanges else read.where_they_are()
+        beats = handed_on is None and (stage.exchanges or number in woken)
+        if not frames and not beats:
+            continue
+        if beats and frames and isinstance(given, Layout):
+            frames.append(Exchange(given, partitions, False).heartbeat(session))
+        elif beats:
+            frames.append(heartbeats(session, partitions))
+        rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+        if PARTITION in rows.columns:
+            rows = rows.repartitionById(partitions, F.col(PARTITION))
+        types = [stage.types(register) for register in stage.hands_on]
+        out = Layout.of(types) if types else None
+        done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
+        handed_on = None if out is None else _HandedOn(done, out, types)
+        ends += [done] if out is None else []
+    return ends
+
+
+def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
+    """A row in each partition, and nothing else: who has all it needs has to be told only to run."""
+    return session.range(0, partitions, 1, partitions).selectExpr(f"-1 AS {SIDE}", f"id AS {N}")
+
+
+def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool) -> bool:
+    """Whether nothing comes to a stage through Spark."""
+    bases = [path.base for port in stage.ports for path in port.paths]
+    return not any(
+        isinstance(base, int)
+        or (isinstance(base, P.ScanOperator) and scans[base] is not None)
+        or (isinstance(base, P.ConstantOperator) and first)
+        for base in bases
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """All that a stage reads."""
+
+    session: SparkSession
+    stage: Stage
+    scans: Mapping[P.ScanOperator, DataFrame | None]
+    first: bool
+    handed_on: _HandedOn | None
+
+    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], Layout]:
+        """Rows that know their partition, one for each port that takes them, in parts of the same columns."""
+        layout = Layout.of([port.types for port in self.stage.ports])
+        exchange = Exchange(layout, partitions, self.handed_on is not None)
+        from_stage: dict[int, list[Leg]] = {}
+        frames = []
+        for base, rows in self._rows().items():
+            legs = [Leg(row, port, self.stage.ports[port].route) for port, row in rows]
+            if isinstance(base, int):
+                from_stage[base] = legs
+            else:
+                frame = _source(self.session, base, self.scans, self.first)
+                frames += [] if frame is None else [exchange.from_source(frame, legs)]
+        if self.handed_on is not None:
+            frames.insert(0, exchange.from_stage(self.handed_on.frame, from_stage))
+        return frames, layout
+
+    def where_they_are(self) -> tuple[list[DataFrame], ProjectionsByNumber]:
+        """Rows that stay in their partition, with what each port takes of them; how they are split there."""
+        rows = self._rows()
+        handed_on = [base for base in rows if isinstance(base, int)]
+        sources = [base for base in rows if not isinstance(base, int)]
+        first = 1 + max(handed_on, default=-1)
+        numbers: dict[P.Operator | int, int] = {
+            **{base: base for base in handed_on},
+            **{base: first + i for i, base in enumerate(sources)},
+        }
+        staying = _Staying.of({numbers[base]: [row for _, row in taken] for base, taken in rows.items()})
+        frames = []
+        if self.handed_on is not None:
+            frames.append(staying.several(self.handed_on.frame, handed_on))
+        for base in sources:
+            frame = _source(self.session, base, self.scans, self.first)
+            if frame is not None:
+                line = [] if self.handed_on is None else [f"{null_sql(T.STRING)} AS {LINE}"]
+                frames.append(staying.one(frame, numbers[base], line))
+        split = {
+            numbers[base]: tuple(
+                zip([port for port, _ in taken], staying.projections(numbers[base]), strict=True)
+            )
+            for base, taken in rows.items()
+        }
+        return frames, split
+
+    def _rows(self) -> dict[P.Operator | int, list[tuple[int, Row]]]:
+        """For each place that rows come from the ports that take them, and how."""
+        found: dict[P.Operator | int, list[tuple[int, Row]]] = {}
+        for number, port in enumerate(self.stage.ports):
+            for path in port.paths:
+                rows = found.setdefault(path.base, [])
+                name = f"_row{sum(map(len, found.values()))}"
+                if isinstance(path.base, int):
+                    assert self.handed_on is not None
+                    row = self.handed_on.row(path.base, name)
+                else:
+                    types = path.base.types
+                    row = Row.of([P.column(i) for i in range(len(types))], types, name)
+                rows.append((number, reduce(Row.through, path.through, row)))
+        return found
+
+
+@dataclass(frozen=True)
+class _Staying:
+    """Rows under numbers, and the columns in which they bring along what is taken of them."""
+
+    projected: Mapping[int, ProjectedRows]
+    layout: Layout
+
+    @classmethod
+    def of(cls, rows: Mapping[int, Sequence[Row]]) -> _Staying:
+        projected = {n: ProjectedRows(tuple(r), tuple(map(InputProjection.of, r))) for n, r in rows.items()}
+        return cls(projected, Layout.of([list(p.texts.values()) for p in projected.values()]))
+
+    def _texts(self, number: int) -> list[str]:
+        """What rows of a number have in each column."""
+        there = dict(zip(self._places(number), self.projected[number].texts, strict=True))
+        return [there.get(i, null_sql(type_)) for i, type_ in enumerate(self.layout.slots)]
+
+    def _places(self, number: int) -> tuple[int, ...]:
+        return self.layout.sides[list(self.projected).index(number)]
+
+    def projections(self, number: int) -> tuple[InputProjection, ...]:
+        """Where a task finds what is taken of the rows of a number."""
+        return self.projected[number].named(self._places(number))
+
+    def one(self, frame: DataFrame, number: int, line: Sequence[str]) -> DataFrame:
+        """Rows that all have one number."""
+        frame = self._prepared(frame, [number])
+        wanted = self.projected[number].wanted()
+        frame = frame if wanted is None else frame.where(wanted)
+        columns = [f"{text} AS {projected_column(i)}" for i, text in enumerate(self._texts(number))]
+        return frame.selectExpr(f"{number} AS {SIDE}", *line, *columns, *CHANGE)
+
+    def several(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
+        """Rows that have their numbers, and lines, which have none."""
+        frame = self._prepared(frame, numbers)
+        wanted = by_number({n: self.projected[n].wanted() or "TRUE" for n in numbers}, "TRUE", SIDE)
+        frame = frame if wanted == "TRUE" else frame.where(wanted)
+        columns = [
+            f"{by_number(dict(zip(numbers, texts, strict=True)), None, SIDE)} AS {projected_column(i)}"
+            for i, texts in enumerate(zip(*(self._texts(n) for n in numbers), strict=True))
+        ]
+        return frame.selectExpr(SIDE, LINE, *columns, *CHANGE)
+
+    def _prepared(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
+        for number in numbers:
+            for texts in self.projected[number].lets():
+                frame = frame.selectExpr("*", *texts)
+        return frame
+
+
+def _source(
+    session: SparkSession, source: P.Operator, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool
+) -> DataFrame | None:
+    """The new rows of a stream or a table; constants are new in the first step only."""
+    if isinstance(source, P.ScanOperator):
+        return scans[source]
+    assert isinstance(source, P.ConstantOperator)
+    if not first:
+        return None
+    return constant_rows(session, source)
+
+
+def constant_rows(session: SparkSession, source: P.ConstantOperator) -> DataFrame:
+    """Constants as change rows of all time; as literals, which Catalyst knows and no Python process makes."""
+    names = [P.column(i) for i in range(len(source.types))]
+    times = [f"{long_sql(t)} AS {name}" for t, name in zip((LEAST, INFINITY, 1), CHANGE, strict=True)]
+    if not names or not source.records:
+        values = [(*row, LEAST, INFINITY, 1) for row in source.records]
+        return session.createDataFrame(values, spark_schema(source.types))
+    rows = (", ".join(map(value_sql, row, source.types)) for row in source.records)
+    values_sql = ", ".join(f"({row})" for row in rows)
+    columns = ", ".join(names)
+    return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS fixed ({columns})")
+
+
+def handed_on_schema(layout: Layout) -> S.StructType:
+    """The columns of what a stage hands on: which of its rows this is, or a line, and the slots."""
+    slots = [S.StructField(slot(i), spark_type(t)) for i, t in enumerate(layout.slots)]
+    times = [S.StructField(name, S.LongType()) for name in CHANGE]
+    return S.StructType(
+        [S.StructField(SIDE, S.IntegerType()), S.StructField(LINE, S.StringType()), *slots, *times]
+    )
+
+
+def rows_of(
+    session: SparkSession, plan: P.Operator, scans: Mapping[P.ScanOperator, DataFrame], first: bool = True
+) -> DataFrame:
+    """The rows of a plan without kernels, which Catalyst alone evaluates: c0, c1, … and the change."""
+    match plan:
+        case P.ScanOperator() | P.ConstantOperator():
+            found = _source(session, plan, scans, first)
+            return session.createDataFrame([], spark_schema(plan.types)) if found is None else found
+        case P.UnionOperator(left=left, right=right):
+            below = [rows_of(session, side, scans, first) for side in (left, right)]
+            return below[0].unionAll(below[1])
+    frame = rows_of(session, plan.inputs[0], scans, first)
+    below_types = plan.inputs[0].types
+    row = Row.of([P.column(i) for i in range(len(below_types))], below_types).through(plan)
+    for let in row.lets:
+        frame = frame.selectExpr("*", *(f"{text} AS {name}" for name, text in let))
+    shown = frame.where(" AND ".join(row.conditions)) if row.conditions else frame
+    columns = [f"{text} AS {P.column(i)}" for i, text in enumerate(row.columns)]
+    times = [f"{text} AS {name}" for text, name in zip((row.begin, row.end, row.n), CHANGE, strict=True)]
+    return shown.selectExpr(*columns, *times)

@@ -1,0 +1,127 @@
+"""What a store keeps, as frames: rows of streams and tables, changes of views, rows not taken, ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from everview import operators as P
+from everview.algebra.time import INFINITY, Grid
+from everview.algebra.types import DataType
+from everview.catalog import CLOCK, Catalog
+from everview.execute.catalyst import long_sql, spark_schema
+from everview.execute.tasks import ReadTask
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId
+
+
+class Kept:
+    """Reads what a manifest names."""
+
+    def __init__(self, session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> None:
+        self.session = session
+        self.files = files
+        self.manifest = manifest
+        self.catalog = catalog
+
+    def new_rows(
+        self, scan: P.ScanOperator, b0: int, b1: int, runs: Sequence[Run] | None = None
+    ) -> DataFrame | None:
+        """The rows of a stream or a table that begin in (b0, b1], or those in some of its runs.
+
+        None if there are none for sure.
+        """
+        b0 = max(b0, scan.since)
+        if self.is_clock(scan):
+            return self._ticks(b0, b1)
+        there = self.runs(scan) if runs is None else runs
+        due = [r for r in there if r.greatest_from > b0 and r.least_from <= b1]
+        return self.read(due, scan.of, (b0, b1)) if due else None
+
+    def known_rows(self, scan: P.ScanOperator, upto: int) -> DataFrame:
+        """All that is kept of a stream, a table or a view and begins by an instant."""
+        if self.is_clock(scan):
+            return self._ticks(BEFORE_ALL, upto)
+        runs = [r for r in self.runs(scan) if r.least_from <= upto]
+        return self.read(runs, scan.of, (scan.since, upto))
+
+    def all_rows(self, scan: P.ScanOperator) -> DataFrame:
+        """All that is kept of a view, also what is known to begin later."""
+        return self.read(self.runs(scan), scan.of)
+
+    def rows_at(self, scan: P.ScanOperator, t: int, now: bool = False) -> DataFrame:
+        """What holds at an instant, as rows that hold just then; not summed.
+
+        At the present, a COMPLETE view has its answer ready.
+        """
+        if self.is_clock(scan):
+            rows = self._ticks(BEFORE_ALL, t)
+        else:
+            there = (
+                self.manifest.runs(TraceId("complete", scan.relation))
+                if now and scan.source == "view"
+                else ()
+            )
+            runs = [r for r in there or self.runs(scan) if r.least_from <= t < r.greatest_until]
+            rows = self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(t)} AND {UNTIL} > {long_sql(t)}")
+        columns = [P.column(i) for i in range(len(scan.of))]
+        return rows.selectExpr(*columns, f"{long_sql(t)} AS {FROM}", f"{long_sql(t + 1)} AS {UNTIL}", N)
+
+    def runs(self, scan: P.ScanOperator) -> tuple[Run, ...]:
+        """The runs of what a scan reads."""
+        return self.manifest.runs(self.trace(scan))
+
+    def trace(self, scan: P.ScanOperator) -> TraceId:
+        """Where the rows of a scan lie."""
+        if scan.source == "view":
+            return TraceId("view", scan.relation)
+        if scan.relation.casefold() not in self.catalog.entries:
+            stream, _, kind = scan.relation.rpartition("$")
+            if kind in ("late", "rejected"):
+                return TraceId(kind, stream)
+        return TraceId("inbox", scan.relation)
+
+    def is_clock(self, scan: P.ScanOperator) -> bool:
+        """Whether the rows are the ticks of the clock."""
+        return scan.relation == CLOCK and CLOCK not in self.catalog.entries
+
+    def read(
+        self, runs: Sequence[Run], types: tuple[DataType, ...], begins: tuple[int, int] | None = None
+    ) -> DataFrame:
+        """The rows of some runs; those that begin in (b0, b1], if these are given.
+
+        Such bounds are no part of the plan: it is the same in every step, and so is what Spark compiles.
+        """
+        schema = spark_schema(types)
+        if not runs:
+            return nothing(self.session, schema)
+        paths = tuple(r.path for r in runs)
+        read = ReadTask(paths, self.files, to_arrow_schema(schema, timezone="UTC"), begins)
+        parts = min(len(runs), self.session.sparkContext.defaultParallelism)
+        return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
+
+    def _ticks(self, b0: int, b1: int) -> DataFrame:
+        """The clock ticks from the least timestamp of the first slice to the present."""
+        start, present = self.manifest.ticking
+        end, grain = min(b1, present), self.catalog.clock_grain
+        if end < start:
+            return nothing(self.session, spark_schema(P.ScanOperator(CLOCK, _CLOCK_TYPES).types))
+        first = Grid(grain).ceil(max(start, b0 + 1))
+        ticks = self.session.range(first, end + 1, grain, 1)
+        return ticks.selectExpr(
+            "timestamp_micros(id) AS c0", f"id AS {FROM}", f"{long_sql(INFINITY)} AS {UNTIL}", f"1L AS {N}"
+        )
+
+
+_CLOCK_TYPES = (DataType("TIMESTAMP"),)
+
+
+def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
+    """No rows, and Spark knows it before it starts."""
+    columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
+    return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")

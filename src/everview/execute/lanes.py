@@ -1,0 +1,170 @@
+"""Input projections: what each port of a stage takes of a row, computed by Catalyst and carried in the row.
+
+A row comes once, however many ports take it. Two kinds of rows come so. Rows of a source: what Catalyst
+computes for them before their first operator does not depend on the step, so it is part of the plan that
+reads the source, which Spark plans and compiles once (a lane). And rows that stay in their partition between
+two stages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from everview import operators as P
+from everview.algebra import types as T
+from everview.algebra.types import DataType
+from everview.execute.catalyst import CHANGE, Row
+from everview.execute.exchange import partition_sql
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
+from everview.plan.stages import Stage
+
+
+@dataclass(frozen=True)
+class InputProjection:
+    """What a port takes of a row: columns, interval, n, the condition under which it does, and the partition.
+
+    Each is SQL over the row, or after `named` the column that holds its value. Without a partition the row
+    stays where it is, or with `broadcast` goes to every partition.
+    """
+
+    columns: tuple[str, ...]
+    begin: str = FROM
+    end: str = UNTIL
+    n: str = N
+    condition: str | None = None
+    partition: str | None = None
+    broadcast: bool = False
+
+    @classmethod
+    def of(cls, row: Row, partition: str | None = None, broadcast: bool = False) -> InputProjection:
+        """Return the projection that takes a row as it is."""
+        condition = " AND ".join(row.conditions) or None
+        return cls(row.columns, row.begin, row.end, row.n, condition, partition, broadcast)
+
+    def values(self) -> Iterator[str]:
+        """Yield all that it computes or reads."""
+        yield from (*self.columns, self.begin, self.end, self.n)
+        yield from (text for text in (self.condition, self.partition) if text is not None)
+
+    def named(self, names: Mapping[str, str]) -> InputProjection:
+        """Return the projection over the columns that hold its values; what has no name is a column."""
+
+        def name(text: str) -> str:
+            return names.get(text, text)
+
+        return InputProjection(
+            tuple(map(name, self.columns)),
+            name(self.begin),
+            name(self.end),
+            name(self.n),
+            self.condition and name(self.condition),
+            self.partition and name(self.partition),
+            self.broadcast,
+        )
+
+    def wanted(self, rows: Frame) -> Frame:
+        """Return the rows that the port takes, of rows that carry the values of the projection."""
+        return rows if self.condition is None else rows.filter(pl.col(self.condition))
+
+    def take(self, rows: Frame, more: Mapping[str, str] = MappingProxyType({})) -> Frame:
+        """Return what the port takes of wanted rows: the columns c0, c1, …, the change, and perhaps more."""
+        columns = {P.column(i): c for i, c in enumerate(self.columns)}
+        columns |= {FROM: self.begin, UNTIL: self.end, N: self.n, **more}
+        return pl.DataFrame([rows.get_column(old).alias(new) for new, old in columns.items()])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The way of a stream's rows to a port of a stage: what the port takes of them, over c0, c1, …
+
+    `key` stands for the scan and the projection: rows that were projected for one key fit every lane of it.
+    """
+
+    scan: P.ScanOperator
+    stage: int
+    port: int
+    row: Row
+    projection: InputProjection
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = repr([self.scan.digest, self.projection, self.row.lets])
+        object.__setattr__(self, "key", hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
+
+
+def lanes_of(stages: Sequence[Stage], streams: Container[str], partitions: int) -> tuple[Lane, ...]:
+    """Return the ways of the rows of some streams to all ports that read them."""
+    found: list[Lane] = []
+    for number, stage in enumerate(stages):
+        for place, port in enumerate(stage.ports):
+            for path in port.paths:
+                scan = path.base
+                if not isinstance(scan, P.ScanOperator) or scan.source != "rows":
+                    continue
+                if scan.relation not in streams:
+                    continue
+                names = [P.column(i) for i in range(len(scan.types))]
+                row = reduce(Row.through, path.through, Row.of(names, scan.types, f"_row{len(found)}"))
+                partition = partition_sql(row, port.route, partitions) if stage.exchanges else None
+                broadcast = stage.exchanges and port.route is None
+                found.append(Lane(scan, number, place, row, InputProjection.of(row, partition, broadcast)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ProjectedRows:
+    """Rows of one kind with the values of all projections over them, each once, beside `own` columns."""
+
+    rows: tuple[Row, ...]
+    projections: tuple[InputProjection, ...]
+    own: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> dict[str, DataType]:
+        """What is computed, with the types; what a row has anyway is not among it."""
+        has = {*self.own, *CHANGE}
+        found: dict[str, DataType] = {}
+        for row, projection in zip(self.rows, self.projections, strict=True):
+            types = [T.INT if t == T.VOID else t for t in row.types] + [T.BIGINT] * 3
+            types += [T.BOOLEAN] * (projection.condition is not None)
+            types += [T.INT] * (projection.partition is not None)
+            found |= dict(zip(projection.values(), types, strict=True))
+        return {text: type_ for text, type_ in found.items() if text not in has}
+
+    def lets(self) -> Iterator[list[str]]:
+        """Yield what must be computed before, in rounds."""
+        for i in range(max((len(row.lets) for row in self.rows), default=0)):
+            rounds = [let for row in self.rows for let in row.lets[i : i + 1]]
+            yield [f"{text} AS {name}" for let in rounds for name, text in let]
+
+    def wanted(self) -> str | None:
+        """Return the condition under which any port takes a row; None: always."""
+        found = [p.condition for p in self.projections if p.condition is not None]
+        if len(found) < len(self.projections):
+            return None
+        return " OR ".join(f"({c})" for c in dict.fromkeys(found))
+
+    def named(self, places: Sequence[int]) -> tuple[InputProjection, ...]:
+        """Return the projections over the columns that hold their values, at these places."""
+        names = dict(zip(self.texts, map(projected_column, places), strict=True))
+        return tuple(projection.named(names) for projection in self.projections)
+
+
+def projected_column(position: int) -> str:
+    """Return the name of a column that holds a value of a projection."""
+    return f"b{position}"
+
+
+# For each number that a row can bear, the ports that take it, and their projections.
+ProjectionsByNumber = Mapping[int, Sequence[tuple[int, InputProjection]]]

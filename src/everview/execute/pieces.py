@@ -1,0 +1,168 @@
+"""Pieces: the rows of an inbox run as one port of a stage takes them, cut by partition.
+
+They are written when rows come in, with what their lane brought along. So a step that knows how far time
+goes needs no Spark between its rows and its kernels: a task opens its own part of each piece.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from everview import operators as P
+from everview.execute.lanes import InputProjection, Lane
+from everview.operators.columnar.frame import FROM, Frame, Slice, stacked
+from everview.storage.compaction import Policy, merges
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId
+
+_NAME = re.compile(r"\d+-[0-9a-f]{32}-([0-9a-f]{16})\.arrow")
+AT = "_at"  # when a row came to be, where that is not its begin
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece as a task reads it."""
+
+    run: Run
+    everywhere: bool
+
+    def read(self, files: Files, partition: int, slice_: Slice) -> Frame | None:
+        """The rows of a partition that come to be in a slice; None if there are none."""
+        rows = files.read_part(self.run.path, 0 if self.everywhere else partition)
+        if self.run.least_from <= slice_.b0 or self.run.greatest_from > slice_.b1:
+            at = pl.col(AT if AT in rows.columns else FROM)
+            rows = rows.filter((at > slice_.b0) & (at <= slice_.b1))
+        rows = rows.drop(AT, strict=False)
+        return None if rows.is_empty() else rows
+
+
+def run_name(step: int, lanes: Iterable[str]) -> str:
+    """A name for the file of a run and those of its pieces, which tells for which lanes there are some."""
+    return f"{step:08}-{uuid.uuid4().hex}-{_fingerprint(lanes)}.arrow"
+
+
+def _fingerprint(lanes: Iterable[str]) -> str:
+    return hashlib.blake2b(" ".join(sorted(set(lanes))).encode(), digest_size=8).hexdigest()
+
+
+def write_piece(
+    trace: TraceId,
+    projection: InputProjection,
+    rows: Frame,
+    name: str,
+    files: Files,
+    partitions: int,
+    here: int,
+) -> Run | None:
+    """Writes what a lane takes of the rows of a run; None if that is nothing.
+
+    Rows that may stay wherever they are go to the partition of their task.
+    """
+    rows = projection.wanted(rows)
+    if rows.is_empty():
+        return None
+    piece = projection.take(rows, {} if projection.begin == FROM else {AT: FROM})
+    if projection.broadcast:
+        parts = [piece]
+    elif projection.partition is None:
+        parts = [piece if p == here % partitions else piece.clear() for p in range(partitions)]
+    else:
+        parts = _by_place(piece, rows.get_column(projection.partition).to_numpy(), partitions)
+    path = f"{trace.folder}/{name}"
+    begins = rows.get_column(FROM).to_numpy()
+    run = Run.of(path, piece, files.write_parts(path, parts))
+    return replace(run, least_from=int(begins.min()), greatest_from=int(begins.max()))
+
+
+def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
+    """The rows of each partition, in the order in which they came."""
+    if partitions == 1:
+        return [rows]
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(partitions + 1))
+    ordered = rows[order]
+    return [ordered[int(a) : int(b)] for a, b in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class Due:
+    """Where the rows of a slice come from: pieces for ports of stages, and runs that Spark must read."""
+
+    pieces: Mapping[tuple[int, int], tuple[Piece, ...]]
+    rest: Mapping[P.ScanOperator, tuple[Run, ...]]
+
+
+def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
+    """The pieces that hold rows of a slice, and the runs that were written when there were other lanes."""
+    pieces: dict[tuple[int, int], list[Piece]] = {}
+    rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
+    for scan in {lane.scan: None for lane in lanes}:
+        ending = f"-{_fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)}.arrow"
+        inbox = manifest.runs(TraceId("inbox", scan.relation))
+        here = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
+        rest[scan] = tuple(r for r in here if not r.path.endswith(ending))
+        names = {_name(run) for run in here if run.path.endswith(ending)}
+        for lane in lanes:
+            if lane.scan == scan:
+                found = (run for run in manifest.runs(TraceId("port", lane.key)) if _name(run) in names)
+                port = pieces.setdefault((lane.stage, lane.port), [])
+                port += [Piece(run, lane.projection.broadcast) for run in found]
+    return Due({place: tuple(found) for place, found in pieces.items()}, rest)
+
+
+def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[TraceId, tuple[Run, ...]]:
+    """Fewer, larger runs where many of a source wait for the bound, with their pieces."""
+    changed: dict[TraceId, tuple[Run, ...]] = {}
+    ports = manifest.of("port")
+    for trace, runs in manifest.of("inbox").items():
+        kinds: dict[str, list[Run]] = {}
+        for run in runs:
+            if run.greatest_from > manifest.bound and (lanes := _NAME.fullmatch(_name(run))):
+                kinds.setdefault(lanes[1], []).append(run)
+        for fingerprint, waiting in kinds.items():
+            for group in merges(waiting, policy, manifest.bound):
+                name = f"{manifest.step:08}-{uuid.uuid4().hex}-{fingerprint}.arrow"
+                rows = stacked([files.read_frame(run.path) for run in group])
+                path = f"{trace.folder}/{name}"
+                merged = Run.of(path, rows, files.write_frame(path, rows))
+                changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
+                names = {_name(run) for run in group}
+                for port, pieces in ports.items():
+                    mine = [piece for piece in pieces if _name(piece) in names]
+                    if mine:
+                        one = _merged_pieces(mine, f"{port.folder}/{name}", files)
+                        changed[port] = _in_place_of(mine, changed.get(port, pieces), one)
+    return changed
+
+
+def _merged_pieces(pieces: Sequence[Run], path: str, files: Files) -> Run:
+    """One piece in the place of some, part by part."""
+    read = [files.read_parts(piece.path) for piece in pieces]
+    parts = [stacked(frames) for frames in zip(*read, strict=True)]
+    run = Run.of(path, stacked(parts), files.write_parts(path, parts))
+    begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
+    return replace(run, least_from=begins[0], greatest_from=begins[1])
+
+
+def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple[Run, ...]:
+    paths = {run.path for run in gone}
+    return (*(run for run in runs if run.path not in paths), merged)
+
+
+def pieces_of(manifest: Manifest) -> dict[TraceId, tuple[Run, ...]]:
+    """The pieces whose runs still wait."""
+    names = {_name(run) for runs in manifest.of("inbox").values() for run in runs}
+    return {t: tuple(r for r in runs if _name(r) in names) for t, runs in manifest.of("port").items()}
+
+
+def _name(run: Run) -> str:
+    return run.path.rsplit("/", 1)[-1]

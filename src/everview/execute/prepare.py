@@ -1,0 +1,149 @@
+"""From plans and what was kept to the programs of a step, and from what tasks tell back to what is kept."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+from everview import operators as P
+from everview.errors import StoreError
+from everview.execute.pieces import Piece
+from everview.execute.program import Program, part_name, route_of
+from everview.operators.base import stateful_operators
+from everview.operators.columnar.frame import Slice
+from everview.plan.regions import Route
+from everview.plan.stages import Stage, stages
+from everview.storage.files import Files
+from everview.storage.runs import Run, TraceId
+
+Traces = Mapping[TraceId, tuple[Run, ...]]
+Place = tuple[int, int]  # which stage, and which of its works
+Pieces = Mapping[tuple[int, int], tuple[Piece, ...]]  # for a stage and a port of it
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What a slice left: new lists of runs for the operators' state and the views, and rows for each view."""
+
+    traces: dict[TraceId, tuple[Run, ...]]
+    changes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The stages of a step, and under which name each kernel keeps its state."""
+
+    stages: tuple[Stage, ...]
+    names: Mapping[P.StatefulOperator, str]
+
+    @classmethod
+    def of(
+        cls,
+        plans: Mapping[str, P.Operator],
+        before: Traces,
+        named: Callable[[P.Operator], str] = attrgetter("name"),
+        fused: bool = True,
+    ) -> Prepared:
+        """The stages for some plans. Kernels that have state must find it where it lies."""
+        names = {kernel: named(kernel) for kernel in stateful_operators(plans.values())}
+        fixed = _fixed(names, before)
+        return cls(_stages(tuple(plans.items()), tuple(fixed.items()), fused), names)
+
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        """Where each operator runs."""
+        return {
+            self.names[work.kernel].casefold(): (number, place)
+            for number, stage in enumerate(self.stages)
+            for place, work in enumerate(stage.work)
+            if work.kernel is not None
+        }
+
+    def programs(
+        self,
+        files: Files,
+        partitions: int,
+        before: Traces,
+        step: int,
+        slice_: Slice,
+        pieces: Pieces = MappingProxyType({}),
+    ) -> list[Program]:
+        """What the tasks of each stage run."""
+        kept: dict[tuple[int, int], dict[int, dict[str, tuple[Run, ...]]]] = defaultdict(dict)
+        for trace, runs in before.items():
+            if trace.kind == "state" and trace.owner in self._places:
+                number, place = self._places[trace.owner]
+                parts = kept[number, trace.partition].setdefault(place, {})
+                parts[trace.part.partition("_by_")[0]] = runs
+        programs = []
+        for number, stage in enumerate(self.stages):
+            operators = {
+                place: self.names[work.kernel]
+                for place, work in enumerate(stage.work)
+                if work.kernel is not None
+            }
+            mine = [kept.get((number, p), {}) for p in range(partitions)]
+            rows = sum(
+                r.rows for state in mine for parts in state.values() for runs in parts.values() for r in runs
+            )
+            ports = tuple(pieces.get((number, port), ()) for port in range(len(stage.ports)))
+            states = list(map(pickle.dumps, mine))
+            programs.append(
+                Program(number, _bare(stage), operators, states, files, step, slice_, ports, rows)
+            )
+        return programs
+
+    def evaluated(self, reports: Iterable[Mapping[str, Any]], before: Traces) -> Evaluated:
+        """What is kept after a step, from what its tasks tell."""
+        traces: dict[TraceId, tuple[Run, ...]] = {}
+        views = {view for stage in self.stages for view, _ in stage.writes}
+        changes = dict.fromkeys(sorted(views), 0)
+        for report in sorted(reports, key=lambda r: (r["stage"], r["partition"] or 0)):
+            for view, body in report["views"]:
+                trace, run = TraceId("view", view), Run.from_json(body)
+                traces[trace] = (*traces.get(trace, before.get(trace, ())), run)
+                changes[view] += run.rows
+            work = self.stages[report["stage"]].work
+            for place, part, runs in report["states"]:
+                kernel, route = work[place].kernel, work[place].route
+                assert kernel is not None
+                trace = TraceId("state", self.names[kernel], part_name(part, route), report["partition"])
+                known = {run.path: run for run in before.get(trace, ())}
+                traces[trace] = tuple(known[r] if isinstance(r, str) else Run.from_json(r) for r in runs)
+        return Evaluated(traces, changes)
+
+
+def _fixed(names: Mapping[P.StatefulOperator, str], before: Traces) -> dict[P.StatefulOperator, Route]:
+    """By which keys the state of each kernel lies that has some."""
+    routes: dict[str, Route] = {}
+    for trace, runs in before.items():
+        if trace.kind == "state" and runs:
+            route = route_of(trace.part)
+            if routes.setdefault(trace.owner, route) != route:
+                raise StoreError(
+                    f"the state of {trace.owner} lies by different keys in different places",
+                    next_step="put the store back from a backup, or build it anew from its sources",
+                )
+    return {k: routes[name.casefold()] for k, name in names.items() if name.casefold() in routes}
+
+
+@lru_cache(maxsize=32)
+def _stages(
+    plans: tuple[tuple[str, P.Operator], ...],
+    fixed: tuple[tuple[P.StatefulOperator, Route], ...],
+    fused: bool,
+) -> tuple[Stage, ...]:
+    return stages(dict(plans), dict(fixed), fused)
+
+
+@lru_cache(maxsize=128)
+def _bare(stage: Stage) -> Stage:
+    """The stage without the plans that it was made from: a task needs only what it does."""
+    ports = tuple(replace(port, paths=()) for port in stage.ports)
+    return replace(stage, ports=ports, work=tuple(replace(work, kernel=None) for work in stage.work))

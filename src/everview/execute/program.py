@@ -1,0 +1,230 @@
+"""What a task runs: the work of a stage on one partition, with the state that it reads and writes itself."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from everview import operators as P
+from everview.execute.pieces import Piece
+from everview.operators.columnar.frame import Frame, Slice, consolidate, stacked
+from everview.operators.columnar.types import cast_columns, empty_frame
+from everview.plan.stages import Stage
+from everview.storage.compaction import Policy
+from everview.storage.files import Files
+from everview.storage.runs import Run, TraceId
+from everview.storage.trace import Trace
+from everview.temporal.expiry import ExpiryBuckets
+
+Runs = Mapping[str, tuple[Run, ...]]  # of each part of a state
+
+_SMALL_RUN = 10_000  # rows; smaller runs are merged first
+_FAN = 4  # so many runs of one size are merged
+_BUCKETS = 10  # as many as in paper 2's experiments (section 6.1)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A stage in one step, on any partition.
+
+    `operators` has the name of each kernel by its place in the work; `states` what the kernels of a partition
+    have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `pieces`
+    has rows that lie ready for each port.
+    """
+
+    number: int
+    stage: Stage
+    operators: Mapping[int, str]
+    states: Sequence[bytes]
+    files: Files
+    step: int
+    slice: Slice
+    pieces: Sequence[Sequence[Piece]] = ()
+    state_rows: int = 0
+
+    def run(self, given: Sequence[Frame | None], partition: int | None) -> Done:
+        """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
+        done = Done(partition)
+        registers = list(given) if partition is None else self._with_pieces(given, partition)
+        # An aggregate without keys has one row from the beginning of time: in one partition only.
+        slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
+        states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
+        for place, work in enumerate(self.stage.work):
+            below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.RegisterOperator)]
+            if place in self.operators:
+                assert isinstance(work.node, P.StatefulOperator)
+                step = _OperatorStep(
+                    self, place, work.node, work.route, states.get(place, {}), partition or 0
+                )
+                registers.append(step.run(below, slice_, done))
+            else:
+                rows = [frame for frame in below if frame is not None]
+                registers.append(work.node.apply(rows) if rows else None)
+        self._write_views(registers, done)
+        done.handed_on = [self._leaving(registers, i) for i in self.stage.hands_on]
+        return done
+
+    def _with_pieces(self, given: Sequence[Frame | None], partition: int) -> list[Frame | None]:
+        """The rows of the ports with those that lie ready."""
+        ports = list(given)
+        for port, pieces in enumerate(self.pieces):
+            found = [piece.read(self.files, partition, self.slice) for piece in pieces]
+            frames = [frame for frame in (ports[port], *found) if frame is not None]
+            ports[port] = stacked(frames) if frames else None
+        return ports
+
+    def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
+        """The rows of a register; those that were taken back at once are gone."""
+        rows = registers[number]
+        rows = consolidate(rows) if rows is not None and number in self.stage.sums else rows
+        return None if rows is None or rows.is_empty() else rows
+
+    def _write_views(self, registers: Sequence[Frame | None], done: Done) -> None:
+        parts: dict[str, list[Frame]] = {}
+        for view, number in self.stage.writes:
+            rows = self._leaving(registers, number)
+            if rows is not None:
+                parts.setdefault(view, []).append(rows)
+        for view, frames in parts.items():
+            frame = stacked(frames)
+            path = view_path(view, self.step, self.number, done.partition)
+            done.views.append((view, Run.of(path, frame, self.files.write_frame(path, frame))))
+
+
+def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
+    """Where a stage writes the changes of a view: where the partition is known, the same every time.
+
+    Only the files that a manifest names count: else a name that no other attempt has is enough.
+    """
+    if partition is None:
+        return f"{TraceId('view', view).folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+    return TraceId("view", view, partition=partition).path(step, stage)
+
+
+@dataclass
+class Done:
+    """What a task did: runs of views, and for each part of a state that changed its runs."""
+
+    partition: int | None
+    views: list[tuple[str, Run]] = field(default_factory=list)
+    states: list[tuple[int, str, tuple[Run, ...]]] = field(default_factory=list)
+    handed_on: list[Frame | None] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+
+    def report(self, number: int) -> dict[str, Any]:
+        """As plain values; of a run that was there before, only its path."""
+        return {
+            "stage": number,
+            "partition": self.partition,
+            "views": [[view, run.to_json()] for view, run in self.views],
+            "states": [
+                [place, part, [run.path if run.path in self.known else run.to_json() for run in runs]]
+                for place, part, runs in self.states
+            ],
+        }
+
+
+def part_name(part: str, route: Sequence[int] | None) -> str:
+    """What a part of a state is called: with the keys by which its rows lie, as they must stay there.
+
+    >>> part_name("left", (0, 2)), part_name("left", ()), route_of("left_by_0_2"), route_of("left")
+    ('left_by_0_2', 'left', (0, 2), ())
+    """
+    return f"{part}_by_{'_'.join(map(str, route))}" if route else part
+
+
+def route_of(name: str) -> tuple[int, ...]:
+    """The keys by which the rows of a part lie."""
+    _, found, numbers = name.partition("_by_")
+    return tuple(map(int, numbers.split("_"))) if found else ()
+
+
+@dataclass(frozen=True)
+class _OperatorStep:
+    """An operator with state, in one step and one partition."""
+
+    program: Program
+    place: int
+    operator: P.StatefulOperator
+    route: tuple[int, ...] | None
+    runs: Runs
+    partition: int
+
+    def run(self, given: Sequence[Frame | None], slice_: Slice, done: Done) -> Frame | None:
+        """What the kernel emits; its state grows by what it adds."""
+        output: Frame | None = None
+        added: dict[str, Frame] = {}
+        if any(frame is not None for frame in given) or self._is_due(slice_):
+            types = [below.types for below in self.operator.inputs]
+            new = [empty_frame(t) if f is None else f for f, t in zip(given, types, strict=True)]
+            result = self.operator.increment(new, self._state(new, slice_), slice_)
+            output, added = result.output, result.added
+        for part in {**self.runs, **added}:
+            self._keep(part, added.get(part), self.operator.expiry(slice_.b1), done)
+        return None if output is None or output.is_empty() else cast_columns(output, self.operator.types)
+
+    def _is_due(self, slice_: Slice) -> bool:
+        """Whether there is work without new rows; asked of what runs know, without reading them."""
+        due = (slice_.b0, slice_.b1)
+        queues = (run for part in self._queues for run in self.runs.get(part, ()))
+        return self.operator.wakes(slice_, any(self.runs.values())) or any(
+            run.holds(None, due, None) for run in queues
+        )
+
+    @cached_property
+    def _parts(self) -> dict[str, P.StatePart]:
+        return {part.name: part for part in self.operator.state}
+
+    @cached_property
+    def _queues(self) -> set[str]:
+        return {name for name, part in self._parts.items() if part.queue}
+
+    def _state(self, new: Sequence[Frame], slice_: Slice) -> dict[str, Frame]:
+        wanted = self.operator.parts_to_read(new)
+        found = self.operator.empty_state(new)
+        for part, empty in found.items():
+            if part in self._queues:
+                found[part] = self._trace(part).read(empty, due=(slice_.b0, slice_.b1))
+            elif wanted is None or part in wanted:
+                found[part] = self._trace(part).read(empty, until_after=self.operator.expiry(slice_.b0))
+        return found
+
+    def _trace(self, part: str) -> Trace:
+        operator = self.program.operators[self.place]
+        id_ = TraceId("state", operator, part_name(part, self.route), self.partition)
+        return Trace(
+            id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
+        )
+
+    def _keep(self, part: str, added: Frame | None, bound: int, done: Done) -> None:
+        """Appends what was added, drops what has ended, merges what is worth it."""
+        before = self.runs.get(part, ())
+        grown = self._trace(part).drop_expired(bound)
+        if added is not None:
+            grown = grown.append(added, self.program.step, bound)
+
+        def shrink(rows: Frame, at: int) -> Frame:
+            return self.operator.compact(part, rows, at)
+
+        after = grown.compact(shrink, self.program.step, bound).runs
+        if after != before:
+            done.known.update(run.path for run in before)
+            done.states.append((self.place, part, after))
+
+
+def policy_of(part: P.StatePart | None, partition: int = 0) -> Policy:
+    """Return how a part of a state is laid out: by how its rows end.
+
+    Partitions merge at different numbers of runs, so that they do not all do so in the same steps.
+    """
+    fan = _FAN + partition % _FAN
+    if part is None:
+        return Policy(small=_SMALL_RUN, fan=fan)
+    buckets = None
+    if part.expires_within is not None:
+        buckets = ExpiryBuckets(part.expires_within, min(_BUCKETS, part.expires_within))
+    return Policy(buckets, _SMALL_RUN, fan, cancelling=part.may_cancel)

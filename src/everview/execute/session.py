@@ -1,0 +1,177 @@
+"""The Spark session that Everview makes for itself, for this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from everview.errors import StoreError
+from everview.execute.guards import fit_search
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+# What fails in a step is told once, by us; py4j would print its stack trace as well.
+logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
+
+LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's own words
+
+# What Everview's plans rely on, in whatever session they run.
+RELIED_ON = {
+    "spark.sql.ansi.enabled": "false",  # a bad cast is NULL: one row cannot stop a pipeline
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",  # rows of a partition must meet their own state
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),  # else Spark adds the bytes up at each row
+    "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
+    "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+    # Many small files: Spark would start a task for each file that it lists, and one for 32 that it reads.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    "spark.sql.files.openCostInBytes": str(128 * 1024),
+}
+
+# For a store in a local folder. The one that Spark takes by itself lets other programs look at each file, and
+# so takes four times as long; what it is safer against, two writers, the lock of the store is against.
+LOCAL = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+SETTINGS = {
+    **RELIED_ON,
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.unix.domain.socket.enabled": "true",  # over TCP a small task waits 40 ms for an ACK
+    # A regular expression such as (a|b)* needs a stack as deep as the text that it searches.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} -Xss128m",
+}
+
+
+def local_session() -> SparkSession:
+    """A local session on all cores; quiet, and with the Python that runs this process."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with _own_ctrl_c():
+        if SparkContext._active_spark_context is None:
+            conf = SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SETTINGS.items()))
+            SparkContext(conf=conf, gateway=_gateway(conf))
+        builder = SparkSession.builder
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        # When Java is gone, this server of pyspark's would print a stack trace beside our message.
+        session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+        fit_search(stack_size(session))
+    return session
+
+
+def _gateway(conf: SparkConf) -> JavaGateway | None:
+    """The Java process, started so that it disturbs nobody and is not disturbed; None if there is one.
+
+    What it says goes into the file that EVERVIEW_LOG names, or nowhere: it would come between our lines. And
+    it leads a group of processes of its own, so that Ctrl-C, which a terminal sends to a whole group, does
+    not end Spark's Python workers in the middle of a step.
+    """
+    if SparkContext._gateway is not None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="everview-") as folder:
+        path = Path(os.environ.get(LOG) or Path(folder) / "spark.log")
+        try:
+            with path.open("ab") as log:
+                return launch_gateway(conf, {"stderr": log, "start_new_session": True})  # type: ignore[no-untyped-call]
+        except PySparkException as error:
+            raise _did_not_start(path.read_text(errors="replace"), error) from error
+        except OSError as error:
+            raise StoreError(f"Spark does not start: {error}", next_step="check that file") from error
+
+
+# What Java says first of all, and what it says after the cause.
+_NO_CAUSE = re.compile(
+    r"WARNING: |WARN |Picked up |Using Spark's default|Setting default log level|To adjust logging level"
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|INFO) |at [\w.$/]+\(|\.\.\. \d+ more"
+    r"|A fatal exception has occurred"
+    r"|Error: (A JNI error|Could not create the Java Virtual Machine|Unable to initialize main class)"
+)
+
+
+def _did_not_start(said: str, error: Exception) -> StoreError:
+    """Why the Java process ended at once: the innermost cause that it told, or else its first error."""
+    lines = [line.strip() for line in said.splitlines()]
+    telling = [line for line in lines if line and not _NO_CAUSE.match(line)]
+    causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
+    why = (causes[-1:] or telling[:1] or [line for line in lines if line][-1:] or [str(error)])[0]
+    why = why.removeprefix('Exception in thread "main" ')
+    if "UnsupportedClassVersionError" in said:
+        why = "this Java is too old"
+    return StoreError(
+        f"Spark does not start: {why}",
+        next_step=f"check that Java 17 or later is there: java -version; {LOG}=FILE keeps what Spark says",
+    )
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session of our own; if its Java process is gone already, let the next one start anew."""
+    try:
+        session.stop()
+    except (Py4JError, ConnectionError):
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, to end its jobs; a handler that somebody chose stays."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    chosen = before not in (signal.default_int_handler, signal.SIG_DFL, None)
+    if chosen and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def prepared(session: SparkSession) -> SparkSession:
+    """A session beside the user's own, on the same Spark, with the settings that Everview relies on."""
+    own = session.newSession()
+    for name, value in RELIED_ON.items():
+        own.conf.set(name, value)
+    fit_search(stack_size(own))
+    return own
+
+
+_STACK = re.compile(r"-Xss(\d+)([kKmMgG]?)")
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_DEFAULT_STACK = 2**20
+
+
+def stack_size(session: SparkSession) -> int:
+    """How many bytes the stack of a thread has, where Spark evaluates expressions: here, and on a cluster."""
+    bean = "com.sun.management.HotSpotDiagnosticMXBean"
+    java = session._jvm.java.lang  # type: ignore[union-attr]
+    try:
+        beans = java.management.ManagementFactory.getPlatformMXBean(java.Class.forName(bean))
+        here = int(beans.getVMOption("ThreadStackSize").getValue()) * 2**10
+    except Py4JError:  # a Java that does not say
+        here = _DEFAULT_STACK
+    if str(session.sparkContext.master).startswith("local"):
+        return here
+    given = _STACK.findall(session.sparkContext.getConf().get("spark.executor.extraJavaOptions", "") or "")
+    there = int(given[-1][0]) * _UNITS[given[-1][1].lower()] if given else _DEFAULT_STACK
+    return min(here, there)

@@ -1,0 +1,195 @@
+"""What Spark's tasks do: run a stage on one partition; write rows as runs, and read them.
+
+A task tells what it wrote in lines that go back to the step: it writes no files but runs. One that is run
+again writes others or the same; only those that a manifest names count.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from everview import operators as P
+from everview.execute.exchange import LINE, SIDE, Layout, slot
+from everview.execute.job import LINES as LINES
+from everview.execute.job import handed_on_schema
+from everview.execute.lanes import ProjectionsByNumber
+from everview.execute.program import Program
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stacked
+from everview.operators.columnar.types import column_type
+from everview.storage.files import Files
+from everview.storage.runs import Run, TraceId
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A stage in one step, on any partition: rows come in a layout or split, and go on, or only lines do."""
+
+    program: Program
+    given: Layout | ProjectionsByNumber
+    handed_on: Layout | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs the stage; yields what it hands on, and a line with what was done here and before."""
+        received = [b for b in batches if b.num_rows]
+        if not received:
+            return
+        frame = pl.from_arrow(pa.Table.from_batches(received))
+        assert isinstance(frame, pl.DataFrame)
+        sides = frame.partition_by(SIDE, as_dict=True, include_key=False)
+        beat = sides.get((-1,))
+        partition = None if beat is None else int(beat[N][0])
+        ports = [self._port(sides, i) for i in range(len(self.program.stage.ports))]
+        done = self.program.run(ports, partition)
+        told = json.loads(beat[LINE][0] or "[]") if beat is not None and LINE in beat.columns else []
+        line = json.dumps([*told, done.report(self.program.number)])
+        if self.handed_on is None:
+            yield told_line(line)
+        else:
+            yield from _handed_on(done.handed_on, self.handed_on, line, partition or 0)
+        settle_down()
+
+    def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
+        """The rows of a port, their columns named by position again; None if there are none."""
+        if not isinstance(self.given, Layout):
+            return self._split(sides, side, self.given)
+        rows = sides.get((side,))
+        if rows is None:
+            return None
+        names = {P.column(i): slot(s) for i, s in enumerate(self.given.sides[side])}
+        return pick_columns(rows, names)
+
+    def _split(
+        self, sides: dict[tuple[object, ...], Frame], port: int, split: ProjectionsByNumber
+    ) -> Frame | None:
+        """What a port takes of rows that come once for all ports."""
+        found = [
+            projection.take(projection.wanted(sides[number,]))
+            for number, takers in split.items()
+            for taker, projection in takers
+            if taker == port and (number,) in sides
+        ]
+        frames = [frame for frame in found if not frame.is_empty()]
+        return stacked(frames) if frames else None
+
+
+@functools.cache
+def settle_down() -> None:
+    """Once in a process: what has been imported is left out when Python looks for garbage.
+
+    Spark does that after every task, and it takes longer than a small task itself.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _handed_on(
+    parts: Sequence[Frame | None], layout: Layout, line: str, partition: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that the next stage reads, each part under its number, and a line for its partition."""
+    frames = [_in_slots(part, layout, number) for number, part in enumerate(parts) if part is not None]
+    told = pl.DataFrame({SIDE: [-1], LINE: [line], FROM: [0], UNTIL: [0], N: [partition]})
+    slots = [pl.lit(None, column_type(t)).alias(slot(i)) for i, t in enumerate(layout.slots)]
+    frames.append(told.select(pl.col(SIDE).cast(pl.Int32), LINE, *slots, *CHANGE))
+    schema = to_arrow_schema(handed_on_schema(layout), timezone="UTC")
+    yield from pl.concat(frames).to_arrow().cast(schema).to_batches()
+
+
+def _in_slots(rows: Frame, layout: Layout, number: int) -> Frame:
+    places = {place: P.column(i) for i, place in enumerate(layout.sides[number])}
+    slots = [
+        (pl.col(places[i]) if i in places else pl.lit(None, column_type(t))).alias(slot(i))
+        for i, t in enumerate(layout.slots)
+    ]
+    tag = pl.lit(number, pl.Int32).alias(SIDE)
+    return rows.select(tag, pl.lit(None, pl.String).alias(LINE), *slots, *CHANGE)
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes rows as they come, as one run a partition, and tells which."""
+
+    trace: TraceId
+    files: Files
+    step: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A line for the run that was written, if there were rows."""
+        received = [b for b in batches if b.num_rows]
+        if not received:
+            return
+        frame = pl.from_arrow(pa.Table.from_batches(received))
+        assert isinstance(frame, pl.DataFrame)
+        yield run_line(self.trace, write_run(self.trace, frame, self.files, self.step))
+
+
+def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tuple[Run, ...]:
+    """The runs that rows were written to."""
+    lines = rows.mapInArrow(WriteTask(trace, files, step), LINES).collect()
+    return read_lines((line.trace, line.run) for line in lines).get(trace, ())
+
+
+def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
+    """Writes a frame as a run.
+
+    Only the files that a manifest names count: a name that no other attempt has is enough.
+    """
+    path = f"{trace.folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+    return Run.of(path, frame, files.write_frame(path, frame))
+
+
+def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
+    """A line that tells of a run."""
+    return _line(json.dumps(vars(trace)), json.dumps(run.to_json()))
+
+
+def told_line(text: str) -> pa.RecordBatch:
+    """A line that tells of more than a run."""
+    return _line("", text)
+
+
+def _line(trace: str, run: str) -> pa.RecordBatch:
+    columns = {"trace": [trace], "run": [run]}
+    return pa.RecordBatch.from_pydict(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+
+
+def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
+    """The runs that lines tell of."""
+    return by_trace((TraceId(**json.loads(t)), Run.from_json(json.loads(run))) for t, run in lines)
+
+
+def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:
+    """Runs under the traces that they belong to."""
+    traces: dict[TraceId, tuple[Run, ...]] = {}
+    for trace, run in runs:
+        traces[trace] = (*traces.get(trace, ()), run)
+    return traces
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Reads runs: which ones, the rows of the input say by their number."""
+
+    paths: tuple[str, ...]
+    files: Files
+    output: pa.Schema
+    begins: tuple[int, int] | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the runs; those that begin in (b0, b1], if these are given."""
+        where = None
+        if self.begins is not None:
+            where = (pl.col(FROM) > self.begins[0]) & (pl.col(FROM) <= self.begins[1])
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                frame = self.files.read_frame(self.paths[number], where=where)
+                yield from frame.select(self.output.names).to_arrow().cast(self.output).to_batches()

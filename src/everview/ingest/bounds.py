@@ -1,0 +1,101 @@
+"""How time moves: what each stream knows, and how far all of them together do (DESIGN section 2).
+
+>>> from everview.algebra.schema import Schema
+>>> from everview.algebra.types import TIMESTAMP
+>>> from everview.catalog import Lateness, Source
+>>> columns = Schema.of(("ts", TIMESTAMP), timeline="ts")
+>>> a = StreamEntry("a", columns, (Lateness("ts", 5),), source=Source("csv", "a"))
+>>> b = StreamEntry("b", columns, (Lateness("ts"),))
+>>> moved = move([a, b], Manifest(newest={"b": {"ts": 40}}), {"a": Arrived(9, newest={"ts": 50}, oldest=3)})
+>>> moved.bounds["a"], moved.bounds["b"], moved.bound, moved.present
+({'ts': 44}, {'ts': 40}, 40, 50)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from everview.algebra.time import INFINITY, Chronon
+from everview.catalog import StreamEntry
+from everview.operators.columnar.frame import BEFORE_ALL
+from everview.storage.arrivals import Arrived, latest
+from everview.storage.manifest import Manifest
+
+LAST = INFINITY - 1  # the last instant that there is
+
+
+def took_in(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Manifest:
+    """A store that has taken rows in: the newest times, when each stream was last heard, what was counted."""
+    newest = {**manifest.newest}
+    counts = {**manifest.counts}
+    heard = {**manifest.heard}
+    start = manifest.start
+    for name, came in arrived.items():
+        if came.newest:
+            newest[name] = latest(newest.get(name, {}), came.newest)
+        before = counts.get(name, (0, 0, 0))
+        if came:
+            counts[name] = (before[0] + came.rows, before[1] + came.late, before[2] + came.rejected)
+        if came.rows or name not in heard:
+            heard[name] = now
+        if came.oldest is not None and manifest.bound == BEFORE_ALL:
+            start = came.oldest if start is None else min(start, came.oldest)
+    return replace(manifest, newest=newest, counts=counts, heard=heard, start=start)
+
+
+def move(
+    streams: Sequence[StreamEntry],
+    before: Manifest,
+    arrived: Mapping[str, Arrived] | None = None,
+    *,
+    finish: bool = False,
+    now: int = 0,
+) -> Manifest:
+    """The store with its bounds moved as far as they go; they never fall.
+
+    The bound of all is the least of the streams' that are not idle. An idle stream is taken along: what it
+    sends later for a time that has passed is late.
+    """
+    silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
+    known = took_in(before, {**silent, **(arrived or {})}, now)
+    own = {e.name: _own(e, known, finish) for e in streams}
+    firsts = {e.name: own[e.name][e.timelines[0].column] for e in streams}
+    awake = {e.name for e in streams if not is_idle(e, known, now)}
+    reached = min((firsts[n] for n in awake), default=max(firsts.values(), default=BEFORE_ALL))
+    if not streams:
+        reached = LAST if finish else _tables_changed(known)
+    bound = max(before.bound, reached)
+    for entry in streams:
+        if entry.name not in awake:
+            line = entry.timelines[0].column
+            own[entry.name][line] = max(own[entry.name][line], bound)
+    newest = [known.newest.get(e.name, {}).get(e.timelines[0].column, BEFORE_ALL) for e in streams]
+    present = max([before.present, *(newest if streams else [_tables_changed(known)])])
+    finished = before.finished or finish
+    return replace(known, bounds={**before.bounds, **own}, bound=bound, present=present, finished=finished)
+
+
+def is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
+    """Whether a stream has been silent for so long that time goes on without it."""
+    return entry.idle_after is not None and now - manifest.heard.get(entry.name, now) >= entry.idle_after
+
+
+def _own(entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, Chronon]:
+    """Per time line up to where all rows are known.
+
+    Rows of a source with the newest timestamp may still come; those of an INSERT have all come.
+    """
+    ahead = 0 if entry.source is None else 1
+    known, newest = manifest.bounds.get(entry.name, {}), manifest.newest.get(entry.name, {})
+    bounds = {}
+    for line in entry.timelines:
+        reached = newest[line.column] - line.lateness - ahead if line.column in newest else BEFORE_ALL
+        bounds[line.column] = LAST if finish else max(known.get(line.column, BEFORE_ALL), reached)
+    return bounds
+
+
+def _tables_changed(manifest: Manifest) -> Chronon:
+    """Without streams, time goes as far as the tables have changed."""
+    inboxes = manifest.of("inbox").values()
+    return max((run.greatest_from for runs in inboxes for run in runs), default=BEFORE_ALL)

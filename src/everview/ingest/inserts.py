@@ -1,0 +1,158 @@
+"""Rows that a person inserts: dicts, records, pandas, Arrow or Polars tables, as frames of change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from everview.algebra.changes import Record
+from everview.algebra.schema import Field
+from everview.catalog import StreamEntry, TableEntry
+from everview.errors import StoreError
+from everview.ingest.arrow_values import arrow_of
+from everview.ingest.columns import fitted_column
+from everview.ingest.rows import (
+    fitted_value,
+    frame_of,
+    given_columns,
+    record_by_position,
+    record_of,
+    series_of,
+)
+from everview.operators.base import column
+from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.sql.statements import Insert
+
+Column: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
+
+
+def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
+    """The rows as change rows: from `begin` on, or each from its own time line on."""
+    columns = entry.columns
+    if isinstance(rows, Insert):
+        frame = frame_of(rows.rows, columns.types, [0] * len(rows.rows))
+    elif isinstance(rows, Iterable) and not _is_table(rows):
+        records = [_record(row, number, entry) for number, row in enumerate(rows, 1)]
+        frame = frame_of(records, columns.types, [0] * len(records))
+    else:
+        frame = _from_table(*_columns(rows), entry)
+    _require_values(frame, entry)
+    if isinstance(entry, TableEntry):
+        return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
+    lines = [columns.names.index(line.column) for line in entry.timelines]
+    for line in lines:
+        if frame[column(line)].null_count():
+            raise StoreError(
+                f"a row for '{entry.name}' has no timestamp in '{columns.names[line]}'",
+                next_step="give every row one",
+            )
+    return frame.with_columns(pl.col(column(lines[0])).cast(pl.Int64).alias(FROM))
+
+
+def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
+    """Refuses NULL in a column that is declared NOT NULL."""
+    for name in entry.not_null:
+        nulls = frame[column(entry.columns.names.index(name))].is_null()
+        if nulls.any():
+            raise StoreError(
+                f"row {nulls.arg_max() + 1} for '{entry.name}' has no value for '{name}', which is NOT NULL",  # type: ignore[operator]
+                next_step="give every row one",
+            )
+
+
+def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record:
+    """A row, by the names of its columns or by their order."""
+    try:
+        if isinstance(row, Mapping):
+            return record_of(list(row), list(row.values()), entry.columns, entry.defaults)
+        if isinstance(row, tuple):
+            # Named tuples say their names, and so do the rows of Spark.
+            names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+            if names is None:
+                return record_by_position(row, entry.columns)
+            return record_of(names, row, entry.columns, entry.defaults)
+    except StoreError as error:
+        error.what = f"row {number}: {error.what}"
+        raise
+    raise StoreError(
+        f"a row is a dict with the names of the columns, or a tuple, not {type(row).__name__}",
+        next_step="give dicts or tuples, or a pandas, Arrow, Polars or Spark table",
+    )
+
+
+def _is_table(rows: object) -> bool:
+    kinds = (pl.DataFrame, pl.LazyFrame, pa.RecordBatchReader)
+    return isinstance(rows, kinds) or hasattr(rows, "__dataframe__")
+
+
+def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
+    """The names and the columns of a table of any library, and how many rows it has."""
+    if isinstance(rows, pl.LazyFrame):
+        rows = rows.collect()
+    if isinstance(rows, pl.DataFrame):
+        return rows.columns, [_of_polars(values) for values in rows.get_columns()], rows.height
+    if type(rows).__module__.startswith("pandas"):
+        return list(rows.columns), [_of_pandas(rows.iloc[:, i]) for i in range(rows.shape[1])], len(rows)
+    if isinstance(rows, pa.RecordBatchReader):
+        rows = rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows.column_names, [values.combine_chunks() for values in rows.columns], rows.num_rows
+    if isinstance(rows, pa.RecordBatch):
+        return rows.schema.names, rows.columns, rows.num_rows
+    raise StoreError(
+        f"rows cannot be taken from {type(rows).__name__}",
+        next_step="give dicts, or a pandas, Arrow, Polars or Spark table",
+    )
+
+
+def _of_polars(values: pl.Series) -> Column:
+    return values.to_list() if values.dtype == pl.Object else arrow_of(values)
+
+
+def _of_pandas(values: Any) -> Column:
+    """A column of pandas; NaN in a column of numbers is NaN, as it is in a dict.
+
+    Arrow takes Python's values at once if they are of one kind; of several it would make one.
+    """
+    if str(values.dtype) in ("float32", "float64"):
+        return pa.array(values.to_numpy())
+    there = values.notna()
+    if str(values.dtype) != "object" or len(set(map(type, values[there]))) <= 1:
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            pass  # values that Arrow does not have
+    return [value if known else None for value, known in zip(values, there, strict=True)]
+
+
+def _from_table(
+    names: Sequence[object], given: Sequence[Column], size: int, entry: StreamEntry | TableEntry
+) -> Frame:
+    """The columns of a table by their names, each as its type; what does not fit is refused."""
+    places = given_columns(names, entry.columns)
+    defaults = dict(entry.defaults)
+    shown: dict[str, pl.Series] = {}
+    for i, field in enumerate(entry.columns):
+        if field.name in places:
+            shown[column(i)] = _fitted(given[places[field.name]], field)
+        else:
+            default = series_of([defaults.get(field.name)], field.type)
+            shown[column(i)] = default.new_from_index(0, size)
+    times = {FROM: 0, UNTIL: INFINITY, N: 1}
+    return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
+
+
+def _fitted(values: Column, field: Field) -> pl.Series:
+    if not isinstance(values, list):
+        return fitted_column(values, field)
+    found: list[object] = []
+    for number, value in enumerate(values, 1):
+        try:
+            found.append(fitted_value(value, field))
+        except StoreError as error:
+            error.what = f"row {number}: {error.what}"
+            raise
+    return series_of(found, field.type)

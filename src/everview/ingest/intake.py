@@ -1,0 +1,227 @@
+"""A batch as it comes from the sources: sorted into rows to take, late ones and refused ones, in one job.
+
+Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
+ports that will take them (`ports.py`); late and refused ones beside it. What the tasks tell says how far time
+can go, and only then the slice is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from everview.algebra.time import INFINITY
+from everview.catalog import FedEntry, StreamEntry, TableEntry
+from everview.execute.exchange import Layout, slot
+from everview.execute.lanes import InputProjection
+from everview.execute.pieces import run_name, write_piece
+from everview.execute.tasks import LINES, by_trace, settle_down, told_line, write_run
+from everview.ingest.changed_files import ChangedFile
+from everview.ingest.late import known_from, split_late
+from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
+from everview.ingest.refused import REASON as WHY
+from everview.ingest.refused import refused_rows, row_text, split_refused
+from everview.ingest.sources import Sources
+from everview.ingest.table_keys import INDEX, settle_keys
+from everview.operators.base import column
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
+from everview.storage.arrivals import Arrived
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest, Traces
+from everview.storage.runs import Run, TraceId
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+
+    `changed` has all files that are known to have changed after they were read, if more were found now.
+    """
+
+    arrived: Mapping[str, Arrived]
+    traces: Traces
+    reason: str | None = None
+    changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def with_changed_files(
+        self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
+    ) -> TakenIn:
+        """With a rejected row for each file that was found changed."""
+        if not found:
+            return self
+        arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
+        for name, those in found.items():
+            trace = TraceId("rejected", name)
+            reasons, paths = pl.Series([f.reason for f in those]), pl.Series([f.path for f in those])
+            rows = refused_rows(reasons, paths, before.step + 1, known_from(before))
+            traces[trace] = (*traces.get(trace, ()), write_run(trace, rows, files, before.step + 1))
+            arrived[name] = arrived.get(name, Arrived()) + Arrived(rejected=len(those))
+            changed[name] = {**changed.get(name, {}), **{f.path: f.now for f in those}}
+        return replace(self, arrived=arrived, traces=traces, changed=changed)
+
+
+def take_in(
+    sources: Sources,
+    frame: DataFrame,
+    manifest: Manifest,
+    begin: int,
+    step: int,
+    files: Files,
+    partitions: int,
+    now: int,
+) -> TakenIn:
+    """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
+
+    `now` is what the clock says: the same for all tasks of a step.
+    """
+    known = replace(manifest, traces={}, marks=())
+    task = IntakeTask(
+        sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
+    )
+    lines = [json.loads(line.run) for line in frame.mapInArrow(task, LINES).collect()]
+    arrived = {entry.name: Arrived() for entry in sources.entries}
+    for line in lines:
+        for name, came in line["arrived"].items():
+            arrived[name] += Arrived(**came)
+    written = ((TraceId(**trace), Run.from_json(run)) for line in lines for trace, run in line["traces"])
+    reason = next((line["reason"] for line in lines if line["reason"] is not None), None)
+    traces = by_trace(written)
+    for entry in sources.entries:
+        aside = [Run.from_json(run) for line in lines for run in line["aside"].get(entry.name, ())]
+        if aside and isinstance(entry, TableEntry):
+            held = manifest.runs(TraceId("inbox", entry.name))
+            settled = settle_keys(frame.sparkSession, files, entry, held, aside, begin, step)
+            twice = sum(run.rows for run in settled.get(TraceId("rejected", entry.name), ()))
+            arrived[entry.name] += Arrived(-twice, rejected=twice)
+            traces |= {trace: (*traces.get(trace, ()), *runs) for trace, runs in settled.items()}
+    return TakenIn(arrived, traces, reason)
+
+
+@dataclass
+class _Sorted:
+    """What a task has written."""
+
+    arrived: dict[str, Arrived] = field(default_factory=dict)
+    traces: list[tuple[TraceId, Run]] = field(default_factory=list)
+    aside: dict[str, list[Run]] = field(default_factory=dict)
+    reason: str | None = None
+
+    def line(self) -> str:
+        return json.dumps(
+            {
+                "arrived": {name: vars(came) for name, came in self.arrived.items()},
+                "traces": [[vars(trace), run.to_json()] for trace, run in self.traces],
+                "aside": {name: [run.to_json() for run in runs] for name, runs in self.aside.items()},
+                "reason": self.reason,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class IntakeTask:
+    """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
+
+    Rows of a table with a key are set aside in runs that no manifest names: only when all are there it is
+    known which of them count.
+    """
+
+    entries: tuple[FedEntry, ...]
+    layout: Layout
+    projections: tuple[Mapping[str, InputProjection], ...]
+    manifest: Manifest
+    begin: int
+    step: int
+    files: Files
+    partitions: int
+    now: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One line, if there were rows."""
+        received = [b for b in batches if b.num_rows]
+        if not received:
+            return
+        frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
+        assert isinstance(frame, pl.DataFrame)
+        done = _Sorted()
+        for number, rows in _by_source(frame):
+            if number >= 0:  # the heartbeat has no rows of its own
+                self._take(number, rows, done)
+        yield told_line(done.line())
+        settle_down()
+
+    def _take(self, number: int, rows: Frame, done: _Sorted) -> None:
+        entry = self.entries[number]
+        refused = rows.height - rows.get_column(REASON).null_count()
+        if refused:
+            wrong = rows.filter(pl.col(REASON).is_not_null())
+            self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
+            rows = rows.filter(pl.col(REASON).is_null())
+        wide = self._wide(rows, number)
+        wide, wrong = split_refused(wide, entry, self.now, self.begin)
+        if not wrong.is_empty():
+            refused += wrong.height
+            self._reject(entry, wrong[WHY], row_text(wrong, entry.columns.names), done)
+        good, late, arrived = split_late(wide, entry, self.manifest, self.step)
+        done.arrived[entry.name] = replace(arrived, rejected=refused)
+        if late is not None:
+            self._write(TraceId("late", entry.name), late, done)
+        if good.is_empty():
+            return
+        if FILE in good.columns:
+            trace = TraceId("inbox", entry.name)
+            path = f"{trace.folder}/{run_name(self.step, ())}"
+            done.aside.setdefault(entry.name, []).append(
+                Run.of(path, good, self.files.write_frame(path, good))
+            )
+            return
+        lanes = self.projections[number]
+        name = run_name(self.step, lanes)
+        own = [column(i) for i in range(len(entry.columns))]
+        self._write(TraceId("inbox", entry.name), good.select(*own, *CHANGE), done, name)
+        context = TaskContext.get()
+        here = 0 if context is None else context.partitionId()
+        for key, lane in lanes.items():
+            piece = write_piece(TraceId("port", key), lane, good, name, self.files, self.partitions, here)
+            done.traces += [] if piece is None else [(TraceId("port", key), piece)]
+
+    def _wide(self, rows: Frame, number: int) -> Frame:
+        """The rows under the names of their own columns, with the change, and what they bring along."""
+        entry = self.entries[number]
+        own = {slot(s): column(i) for i, s in enumerate(self.layout.sides[number])}
+        projected = {c for projection in self.projections[number].values() for c in projection.values()}
+        projected -= {*own.values(), *CHANGE}
+        begin = rows.get_column(FROM) if isinstance(entry, StreamEntry) else pl.lit(self.begin, pl.Int64)
+        columns = [rows.get_column(old).alias(new) for old, new in own.items()]
+        made = pl.DataFrame([*columns, *map(rows.get_column, (*sorted(projected), ORIGINAL))])
+        if has_versions(entry):
+            made = made.with_columns(rows.get_column(c) for c in (FILE, TIME, BLOCK)).with_columns(
+                pl.int_range(pl.len(), dtype=pl.Int64).alias(INDEX)
+            )
+        return made.with_columns(
+            begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
+        )
+
+    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _Sorted) -> None:
+        done.reason = done.reason or str(reason[0])
+        rows = refused_rows(reason, text, self.step, known_from(self.manifest))
+        self._write(TraceId("rejected", entry.name), rows, done)
+
+    def _write(self, trace: TraceId, rows: Frame, done: _Sorted, name: str | None = None) -> None:
+        path = f"{trace.folder}/{name or run_name(self.step, ())}"
+        done.traces.append((trace, Run.of(path, rows, self.files.write_frame(path, rows))))
+
+
+def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:
+    """The rows of each source; mostly a task has those of one."""
+    numbers = frame.get_column(SOURCE)
+    if numbers.min() == numbers.max():
+        yield int(numbers[0]), frame
+    else:
+        for (number,), rows in frame.partition_by(SOURCE, as_dict=True).items():
+            yield int(number), rows

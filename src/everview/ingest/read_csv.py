@@ -1,0 +1,201 @@
+"""CSV files: Spark splits records into texts, and each text is then read as a value of its column.
+
+Spark's reader takes columns by position, by one schema for all files. So it reads here more columns than
+there are, all of them texts: such a record never fits the schema, and Spark hands on its whole text with it,
+which we keep for rows that are late or refused. Where files have headers, `csv_header.py` puts the texts of
+each file in the order of the declared columns. Values are made by CAST, so that a reason can name the column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.accumulators import Accumulator
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as S
+
+from everview.algebra import types as T
+from everview.algebra.text import string_sql, type_sql
+from everview.catalog import FedEntry, Source
+from everview.execute.guards import try_cast_sql
+from everview.ingest.csv_header import (
+    EMPTY,
+    RECORD,
+    REFUSED,
+    WIDTH,
+    Dialect,
+    HeaderTask,
+    text_of,
+)
+from everview.ingest.differences import Difference
+from everview.ingest.reading import (
+    ORIGINAL,
+    PLACE_OF_FILES,
+    REASON,
+    case_sql,
+    columns_sql,
+    encoding_of,
+    file_options,
+    options_of,
+    path_pattern,
+    place_of,
+    required_cases,
+    required_columns,
+    said,
+    source_name,
+)
+from everview.operators.base import column
+
+_MORE = 8  # columns that are read beyond those that are known
+_COUNT = "_everview_count"  # how many columns a record has
+_COUNT_CASE = (
+    f"WHEN {_COUNT} <> {WIDTH} THEN"
+    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {WIDTH})"
+)
+_OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
+_FORMATS = {
+    T.DATE: ("dateformat", "locale"),
+    T.TIMESTAMP: ("timestampformat", "timezone", "locale"),
+    T.DOUBLE: ("nanvalue", "positiveinf", "negativeinf"),
+    T.FLOAT: ("nanvalue", "positiveinf", "negativeinf"),
+}
+
+
+def open_csv(
+    session: SparkSession, entry: FedEntry, source: Source, found_columns: Accumulator[frozenset[Difference]]
+) -> DataFrame:
+    """The rows of CSV files: by position, or with `header => true` by name in every file."""
+    csv = _Csv(entry, source)
+    found = _header_of_first_file(session, source) if csv.header else []
+    wide = max(len(entry.columns), len(found)) + _MORE
+    texts = [text_of(i) for i in range(wide)]
+    schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
+    reader = session.readStream.format("csv").schema(schema).options(**csv.reader_options)
+    place = place_of(entry)
+    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    frame = frame.withColumn(RECORD, F.expr(f"coalesce({RECORD}, {csv.joined(texts)})"))
+    if csv.header:
+        required = frozenset(required_columns(entry))
+        task = HeaderTask(
+            entry.columns.names, required, csv.dialect, wide, tuple(place), entry.name, found_columns
+        )
+        frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
+    else:
+        beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
+        frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
+        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
+    return csv.values(frame, list(place))
+
+
+def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
+    """The names in a file that is there already; none if there is no file."""
+    options = {k: v for k, v in options_of(source).items() if k not in _OF_STREAMS}
+    try:
+        return session.read.format("csv").options(**options).load(path_pattern(source)).columns
+    except PySparkException:
+        return []
+
+
+@dataclass(frozen=True)
+class _Csv:
+    """The CSV files of a stream or a table: what is asked of Spark, and how texts become values."""
+
+    entry: FedEntry
+    source: Source
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        return options_of(self.source)
+
+    @cached_property
+    def header(self) -> bool:
+        return self.options.get("header", "false").casefold() == "true"
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        return Dialect.of(self.options)
+
+    @cached_property
+    def reader_options(self) -> dict[str, str]:
+        """As today's tools write CSV: a quote in quotes is doubled, and a value may have several lines."""
+        usual = {"multiline": "true", "escape": self.dialect.escape, "emptyvalue": EMPTY}
+        ours = {"header": "false", "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
+        return usual | file_options(self.entry) | ours
+
+    def joined(self, texts: list[str]) -> str:
+        """A record of just as many columns as were asked for, whose text Spark does not tell.
+
+        It is written again in the dialect of the file, and so read again as these columns.
+        """
+        quote, escape = map(string_sql, (self.dialect.quote, self.dialect.escape))
+        separator = string_sql(self.dialect.separator)
+        shown = "coalesce(x, '')"
+        if self.dialect.quote:
+            inside = f"replace(x, {escape}, {escape} || {escape})"
+            if self.dialect.escape != self.dialect.quote:
+                inside = f"replace({inside}, {quote}, {escape} || {quote})"
+            odd = f"x RLIKE {string_sql(self.dialect.odd)}"
+            shown = f"IF({odd}, {quote} || {inside} || {quote}, {shown})"
+        if "emptyvalue" not in self.options:
+            shown = f"IF(x = {string_sql(EMPTY)}, {string_sql(self.dialect.quote * 2)}, {shown})"
+        return f"array_join(transform(array({', '.join(texts)}), x -> {shown}), {separator})"
+
+    def values(self, frame: DataFrame, place: list[str]) -> DataFrame:
+        """The columns as values of their types, the reason, and the record as it came."""
+        columns = self.entry.columns
+        texts = [f"_everview_value{i}" for i in range(len(columns))]
+        shown = [f"{self._text(i)} AS {text}" for i, text in enumerate(texts)]
+        own = [
+            f"{self._value(text, f.type)} AS {column(i)}"
+            for i, (f, text) in enumerate(zip(columns, texts, strict=True))
+        ]
+        cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
+        cases += [
+            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
+            for i, (f, text) in enumerate(zip(columns, texts, strict=True))
+            if f.type != T.STRING
+        ]
+        reason = case_sql([*cases, *required_cases(self.entry)])
+        beside = [RECORD, WIDTH, REFUSED, *place]
+        frame = frame.selectExpr(*shown, f"{self._count()} AS {_COUNT}", *beside)
+        frame = frame.selectExpr(*texts, *own, _COUNT, *beside)
+        names = [column(i) for i in range(len(columns))]
+        return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}", *place)
+
+    def _text(self, position: int) -> str:
+        """An empty field is NULL. Empty quotes are an empty text, and in columns of other types NULL."""
+        name = text_of(position)
+        if "emptyvalue" in self.options:
+            return name
+        if self.entry.columns.types[position] == T.STRING:
+            return f"IF({name} = {string_sql(EMPTY)}, '', {name})"
+        return f"nullif({name}, {string_sql(EMPTY)})"
+
+    def _value(self, text: str, type_: T.DataType) -> str:
+        """A text as a value, by the options of the source if they say how; NULL if it is none."""
+        if type_ == T.STRING:
+            return text
+        given = [(k, self.options[k]) for k in _FORMATS.get(type_, ()) if k in self.options]
+        if given:
+            options = ", ".join(f"{string_sql(k)}, {string_sql(v)}" for k, v in [*given, ("escape", '"')])
+            quoted = f"concat('\"', replace(trim({text}), '\"', '\"\"'), '\"')"
+            return f"from_csv({quoted}, 'v {type_sql(type_)}', map({options})).v"
+        return try_cast_sql(text, type_, is_text=True)
+
+    def _bytes_case(self) -> list[str]:
+        """Bytes that are no text: Java puts U+FFFD in their place."""
+        why = string_sql(f"it holds U+FFFD, which stands for bytes that are no {encoding_of(self.options)}")
+        return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
+
+    def _count(self) -> str:
+        """How many columns a record has: separators are counted, where quoted fields are taken out."""
+        separator, quote = self.dialect.separator, self.dialect.quote
+        bare = RECORD
+        if quote:
+            pattern, whole = string_sql(self.dialect.quoted), string_sql(quote)
+            bare = f"IF(instr({RECORD}, {whole}) = 0, {RECORD}, regexp_replace({RECORD}, {pattern}, '$1'))"
+        gone = f"octet_length({bare}) - octet_length(replace({bare}, {string_sql(separator)}, ''))"
+        return f"1 + ({gone}) div {len(separator.encode())}"

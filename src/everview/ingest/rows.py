@@ -1,0 +1,196 @@
+"""Records to frames: rows that a person inserts, with the columns and types that Spark hands to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+
+from everview.algebra import types as T
+from everview.algebra.changes import Record
+from everview.algebra.convert import instant
+from everview.algebra.schema import Field, Schema
+from everview.algebra.storing import stored
+from everview.algebra.time import DAY
+from everview.catalog import Defaults
+from everview.errors import StoreError, counted
+from everview.operators.base import column
+from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.types import frame_type
+
+
+def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:
+    """Rows that hold from these instants on.
+
+    >>> frame_of([("a", 5)], [T.STRING, T.TIMESTAMP], [5]).select("c0", FROM).rows()
+    [('a', 5)]
+    """
+    columns: dict[str, pl.Series] = {}
+    for i, type_ in enumerate(types):
+        values = [record[i] for record in records]
+        columns[column(i)] = series_of(values, type_)
+    size = len(records)
+    times = {FROM: list(begins), UNTIL: [INFINITY] * size, N: [1] * size}
+    return pl.DataFrame({**columns, **{k: pl.Series(v, dtype=pl.Int64) for k, v in times.items()}})
+
+
+def series_of(values: list[object], type_: T.DataType) -> pl.Series:
+    """Values of records as a column. Times are integers in a record; here they get their type."""
+    if type_ in (T.TIMESTAMP, T.INTERVAL):
+        return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
+    if type_ == T.DATE:
+        return pl.Series(values, dtype=pl.Int32).cast(pl.Date)
+    return pl.Series(values, dtype=frame_type(type_))
+
+
+def record_by_position(row: Sequence[object], columns: Schema) -> Record:
+    """A row whose values stand in the order of the columns, as a record.
+
+    >>> record_by_position((5, "a"), Schema.of(("v", T.INT), ("name", T.STRING)))
+    (5, 'a')
+    """
+    if len(row) != len(columns):
+        raise StoreError(
+            f"{counted(len(row), 'value')} for {counted(len(columns), 'column')}: {', '.join(columns.names)}",
+            next_step="give a value for every column, or dicts with the names of some",
+        )
+    return tuple(fitted_value(value, f) for value, f in zip(row, columns, strict=True))
+
+
+def record_of(
+    names: Sequence[object], values: Sequence[object], columns: Schema, defaults: Defaults = ()
+) -> Record:
+    """A row by the names of its columns, as a record; a column that is not named has its default, or NULL.
+
+    >>> record_of(["ts"], [datetime(1970, 1, 1, 0, 0, 1)], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
+    (None, 1000000)
+    """
+    places = given_columns(names, columns)
+    absent = dict(defaults)
+    return tuple(
+        fitted_value(values[places[f.name]], f) if f.name in places else absent.get(f.name) for f in columns
+    )
+
+
+def given_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
+    """Where each column is among the names that a person gives; refused if one is given twice, or is none.
+
+    >>> given_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
+    {'ts': 0, 'v': 1}
+    """
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not _is_text(name):
+            raise StoreError(
+                f"a column is named by text, not by {shown_value(name)}", choices=list(columns.names)
+            )
+        found = columns.find(name).name
+        if found in places:
+            first = names[places[found]]
+            spelt = "" if first == name else f", as '{first}' and as '{name}'"
+            raise StoreError(f"the column '{found}' is given twice{spelt}", next_step="give each column once")
+        places[found] = place
+    return places
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def fitted_value(value: object, field: Field) -> object:
+    """A value as Everview counts: times as microseconds, dates as days; refused if it does not fit."""
+    plain = python_value(value)
+    found = _counted(plain, field.type)
+    if found is None and plain is not None:
+        raise StoreError(
+            f"the column '{field.name}' takes {field.type}, not {shown_value(value)}",
+            next_step="convert the value, or declare another type",
+        )
+    return found
+
+
+def python_value(value: object) -> object:
+    """Values of numpy as those of Python, and what pandas and numpy have for no value as None.
+
+    >>> import numpy
+    >>> python_value(numpy.int64(5)), python_value(numpy.bool_(True)), python_value(numpy.datetime64("NaT"))
+    (5, True, None)
+    """
+    if type(value).__module__.startswith("pandas") and type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return None if np.isnat(value) else _python_time(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _python_time(value: np.datetime64 | np.timedelta64) -> object:
+    """A time of numpy, rounded down to microseconds; itself if Python has no such time."""
+    unit, _ = np.datetime_data(value.dtype)
+    if unit in ("ns", "ps", "fs", "as"):
+        kind = "datetime64" if isinstance(value, np.datetime64) else "timedelta64"
+        value = value.astype(f"{kind}[us]")
+    found = value.item()
+    return value if isinstance(found, int) else found
+
+
+def shown_value(value: object) -> str:
+    """A value for a message, as Python writes it; what is long is cut.
+
+    >>> shown_value("a" * 200) == "'" + "a" * 99 + "…"
+    True
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more than 4300 digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _counted(value: object, type_: T.DataType) -> object:
+    """The value as a value of the type; None if it is none."""
+    match value:
+        case datetime() if type_ == T.TIMESTAMP:
+            return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+        case datetime():
+            return None
+        case date() if type_.is_temporal:
+            days = (value - _EPOCH.date()).days
+            return days if type_ == T.DATE else days * DAY
+        case timedelta() if type_ == T.INTERVAL:
+            return instant(value // timedelta(microseconds=1))
+        case bool():
+            return value if type_ == T.BOOLEAN else None
+        case int() if type_.is_integer:
+            return value if -(2 ** (type_.bits - 1)) <= value < 2 ** (type_.bits - 1) else None
+        case int() if type_.is_numeric:
+            return stored(str(value), T.STRING, type_) if abs(value) < _HUGE else None
+        case float() if type_.is_numeric:
+            return stored(value, T.DOUBLE, type_)
+        case Decimal() if type_.is_numeric:
+            return stored(f"{_near(value):f}", T.STRING, type_)
+        case str() if type_ not in (T.BINARY, T.INTERVAL):
+            return stored(value, T.STRING, type_) if _is_text(value) else None
+        case bytes() if type_ == T.BINARY:
+            return value
+    return None
+
+
+def _near(value: Decimal) -> Decimal:
+    """The value, or one that every type rounds alike, if its exponent is so big that its text is endless."""
+    if not value.is_finite() or not value or abs(value.adjusted()) < _DIGITS:
+        return value
+    return Decimal(1).scaleb(_DIGITS if value.adjusted() > 0 else -_DIGITS).copy_sign(value)
+
+
+_SHOWN = 100  # letters
+_DIGITS = 400  # more than a DOUBLE has, before the point or after
+_HUGE = 10**_DIGITS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,234 @@
+"""Changes of tables that are given for a later instant, and what they do to rows that come before them.
+
+The outcome of all statements is as if they had been given in the order of their instants. UPDATE and DELETE
+look at one row at a time: so what a statement does to a table changes what a later one does for just the
+rows that it takes out or puts in. Those rows are followed through all changes that are scheduled after it,
+and the difference is added to the table. A change is kept as SQL over the columns c0, c1, … in the manifest,
+until the bound has passed its instant; the relations that its subqueries read are kept beside it as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from everview import operators as P
+from everview.algebra.schema import Schema
+from everview.algebra.text import string_sql
+from everview.algebra.time import INFINITY, Chronon, format_timestamp
+from everview.algebra.types import STRING, DataType
+from everview.catalog import TableEntry, type_from_name
+from everview.errors import StoreError
+from everview.execute.catalyst import long_sql
+from everview.execute.guards import try_cast_sql
+from everview.operators.columnar.frame import FROM, UNTIL, N
+from everview.storage.manifest import Manifest
+from everview.storage.runs import TraceId
+
+BESIDE = "f"  # the relation of UPDATE … FROM
+_REASON, _MATCHES = "_reason", "_matches"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A row has a match in the relation of this name, or has none; `on` is SQL over both."""
+
+    relation: str
+    on: str
+    negated: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """An UPDATE or DELETE: which rows it takes, and what they become; `new` is None where they go.
+
+    Relations have their types by name; column i of the relation m0 is called m0_i. `refused` has conditions
+    under which a new row is refused, each with SQL for the reason.
+    """
+
+    at: Chronon
+    number: int
+    where: str
+    new: tuple[str, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
+    relations: tuple[tuple[str, tuple[DataType, ...]], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The statement as a message names it."""
+        return f"the {'DELETE' if self.new is None else 'UPDATE'} AT {format_timestamp(self.at)}"
+
+    def trace(self, entry: TableEntry, relation: str) -> TraceId:
+        """Where the rows of one of its relations lie."""
+        return TraceId("scheduled", entry.name, f"{self.number}-{relation}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "at": self.at,
+            "number": self.number,
+            "where": self.where,
+            "new": None if self.new is None else list(self.new),
+            "conditions": [[c.relation, c.on, c.negated] for c in self.conditions],
+            "relations": [[name, list(map(str, types))] for name, types in self.relations],
+            "refused": [list(pair) for pair in self.refused],
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Change:
+        """The change that `to_json` wrote."""
+        return cls(
+            body["at"],
+            body["number"],
+            body["where"],
+            None if body["new"] is None else tuple(body["new"]),
+            tuple(Condition(*c) for c in body["conditions"]),
+            tuple((name, tuple(map(type_from_name, types))) for name, types in body["relations"]),
+            tuple((when, why) for when, why in body["refused"]),
+        )
+
+
+def relation_columns(name: str, size: int) -> list[str]:
+    """The columns of a relation beside those of the table.
+
+    >>> relation_columns("m0", 2)
+    ['m0_0', 'm0_1']
+    """
+    return [f"{name}_{i}" for i in range(size)]
+
+
+def changes_after(manifest: Manifest, entry: TableEntry, at: Chronon) -> list[Change]:
+    """The changes of a table that hold from a later instant, in the order in which they apply."""
+    known = [Change.from_json(c) for c in manifest.scheduled.get(entry.name.casefold(), ())]
+    return sorted((c for c in known if c.at > at), key=lambda c: (c.at, c.number))
+
+
+def with_change(manifest: Manifest, entry: TableEntry, change: Change) -> dict[str, Any]:
+    """What is scheduled, with one more change."""
+    name = entry.name.casefold()
+    return {**manifest.scheduled, name: [*manifest.scheduled.get(name, ()), change.to_json()]}
+
+
+def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:
+    """When a new row is refused, and why: a value that its column cannot hold, or NULL where NOT NULL stands.
+
+    `new` has SQL and its type for each column that is set.
+    """
+    found = []
+    for field in entry.columns:
+        if field.name not in new:
+            continue
+        text, type_ = new[field.name]
+        cast = try_cast_sql(text, field.type, type_ == STRING)
+        if type_ != field.type:
+            parts = [
+                string_sql(f"the column '{field.name}' takes {field.type}, not "),
+                f"CAST({text} AS STRING)",
+            ]
+            found.append((f"({text}) IS NOT NULL AND {cast} IS NULL", f"concat({', '.join(parts)})"))
+        if field.name in entry.not_null:
+            why = f"a row of '{entry.name}' would have no value for '{field.name}', which is NOT NULL"
+            found.append((f"{cast} IS NULL", string_sql(why)))
+    return found
+
+
+def changed(
+    change: Change, rows: DataFrame, relations: Mapping[str, DataFrame], entry: TableEntry
+) -> DataFrame:
+    """Change rows: what the change takes out of some rows, and what it puts in; rows may occur -1 times.
+
+    The rows differ from each other. One that has several matches in FROM is refused, and one whose new
+    values do not fit.
+    """
+    columns = [P.column(i) for i in range(len(entry.columns))]
+    if BESIDE in relations:
+        found = rows.join(relations[BESIDE], F.expr(change.where))
+    else:
+        found = rows.where(change.where)
+    for condition in change.conditions:
+        how = "left_anti" if condition.negated else "left_semi"
+        found = found.join(relations[condition.relation], F.expr(condition.on), how)
+    gone = [f"named_struct({_fields(columns, columns)}) AS _old"]
+    if change.new is None:
+        return _as_changes(found.selectExpr(*gone, f"-{N} AS {N}"), columns, change.at)
+    new = [f"named_struct({_fields(columns, change.new)}) AS _new"]
+    cases = " ".join(f"WHEN {when} THEN {why}" for when, why in change.refused)
+    reason = f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+    made = found.selectExpr(*gone, *new, f"{reason} AS {_REASON}", N)
+    if BESIDE in relations:
+        made = made.groupBy("_old").agg(
+            F.first("_new").alias("_new"),
+            F.max(_REASON).alias(_REASON),
+            F.first(N).alias(N),
+            F.count("*").alias(_MATCHES),
+        )
+    made = made.localCheckpoint()
+    if BESIDE in relations:
+        _refuse_several(made, columns, entry)
+    if cases:
+        _refuse(made)
+    both = f"array(struct(_old AS r, -{N} AS {N}), struct(_new AS r, {N} AS {N}))"
+    taken = made.selectExpr(f"inline({both})").withColumnRenamed("r", "_old")
+    return _as_changes(taken, columns, change.at)
+
+
+def _fields(names: Sequence[str], texts: Sequence[str]) -> str:
+    return ", ".join(f"{string_sql(name)}, {text}" for name, text in zip(names, texts, strict=True))
+
+
+def _as_changes(rows: DataFrame, columns: Sequence[str], at: Chronon) -> DataFrame:
+    times = [f"{long_sql(at)} AS {FROM}", f"{long_sql(INFINITY)} AS {UNTIL}"]
+    return rows.selectExpr(*(f"_old.{c} AS {c}" for c in columns), *times, N)
+
+
+def _refuse(made: DataFrame) -> None:
+    for row in made.where(f"{_REASON} IS NOT NULL AND {N} > 0").limit(1).collect():
+        raise StoreError(row[_REASON], next_step="give another value, with coalesce or CAST for example")
+
+
+def _refuse_several(made: DataFrame, columns: Sequence[str], entry: TableEntry) -> None:
+    for row in made.where(f"{_MATCHES} > 1 AND {N} > 0").limit(1).collect():
+        names = entry.key or entry.columns.names
+        shown = ", ".join(
+            f"{n} {row['_old'][c]}" for n, c in zip(entry.columns.names, columns, strict=True) if n in names
+        )
+        raise StoreError(
+            f"the row of '{entry.name}' with {shown} has {row[_MATCHES]} matches in FROM",
+            next_step="add conditions to WHERE so that a row has one match at most",
+        )
+
+
+def followed(
+    first: DataFrame,
+    later: Sequence[Change],
+    relations: Mapping[int, Mapping[str, DataFrame]],
+    entry: TableEntry,
+) -> DataFrame:
+    """Change rows with all that later changes do to what they take out and put in."""
+    columns = [P.column(i) for i in range(len(entry.columns))]
+    made = [first]
+    for change in later:
+        now = reduce(DataFrame.unionAll, made).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
+        try:
+            made.append(changed(change, now, relations[change.number], entry).localCheckpoint())
+        except StoreError as error:
+            raise StoreError(
+                f"{error.what}, by {change.said}, which was given before", next_step=error.next_step
+            ) from None
+    return reduce(DataFrame.unionAll, made)
+
+
+def new_record(schema: Schema, new: Mapping[str, tuple[str, DataType]]) -> tuple[str, ...]:
+    """The columns of a new row as SQL, those that are not set as they are."""
+    texts = []
+    for i, field in enumerate(schema):
+        text, type_ = new.get(field.name, (P.column(i), field.type))
+        cast = try_cast_sql(text, field.type, type_ == STRING)
+        texts.append(text if type_ == field.type else cast)
+    return tuple(texts)

@@ -1,0 +1,154 @@
+"""The sources of a store as one streaming frame: Spark reads, remembers how far it came, and retries.
+
+Sources differ in their columns. They are united with the number of the source and the union of their
+columns; a row that does not parse comes with the reason and its original text instead of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.accumulators import Accumulator
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from everview.algebra.time import INFINITY
+from everview.catalog import FedEntry, StreamEntry
+from everview.execute.catalyst import FROM, UNTIL, N, null_sql
+from everview.execute.exchange import Layout, slot
+from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
+from everview.ingest.differences import Difference, new_differences
+from everview.ingest.read_csv import open_csv
+from everview.ingest.read_json import open_json
+from everview.ingest.read_parquet import open_parquet
+from everview.ingest.read_typed import open_typed
+from everview.ingest.reading import ORIGINAL, PLACE, REASON, SOURCE, explained, has_versions
+from everview.ingest.spark_rows import cast_rows
+from everview.operators.base import column
+
+
+@dataclass(frozen=True)
+class Sources:
+    """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
+
+    `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
+    `differences` is where tasks report how the columns of files differ from those declared.
+    """
+
+    entries: tuple[FedEntry, ...]
+    frame: DataFrame
+    layout: Layout
+    projections: tuple[Mapping[str, InputProjection], ...]
+    differences: Accumulator[frozenset[Difference]] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        session: SparkSession,
+        entries: Sequence[FedEntry],
+        lanes: Sequence[Lane],
+        heartbeat: bool = False,
+    ) -> Sources:
+        """Opens every source under its own name, so that others can come and go beside it.
+
+        Rows bring along what their lanes take of them. A heartbeat lets time go on when no data comes:
+        without new rows Spark runs no batch.
+        """
+        found = new_differences(session.sparkContext)
+        frames = [_open(session, e, found) for e in entries]
+        placed = cls._placed(frames, entries, lanes, _heartbeat(session) if heartbeat else None)
+        return replace(placed, differences=found)
+
+    @classmethod
+    def _placed(
+        cls,
+        frames: Sequence[DataFrame],
+        entries: Sequence[FedEntry],
+        lanes: Sequence[Lane] = (),
+        heartbeat: DataFrame | None = None,
+    ) -> Sources:
+        mine = [{lane.key: lane for lane in lanes if lane.scan.relation == e.name} for e in entries]
+        projected = [
+            ProjectedRows(
+                tuple(lane.row for lane in of_one.values()),
+                tuple(lane.projection for lane in of_one.values()),
+                tuple(column(i) for i in range(len(e.columns))),
+            )
+            for of_one, e in zip(mine, entries, strict=True)
+        ]
+        layout = Layout.of([e.columns.types for e in entries])
+        beside = Layout.of([list(c.texts.values()) for c in projected])
+        versions = any(map(has_versions, entries))
+        placed = [
+            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
+            for i, (f, e, c) in enumerate(zip(frames, entries, projected, strict=True))
+        ]
+        if heartbeat is not None:
+            placed.append(_in_slots(heartbeat, -1, layout, ProjectedRows((), ()), beside, versions))
+        projections = tuple(
+            dict(zip(of_one, rows.named(places), strict=True))
+            for of_one, rows, places in zip(mine, projected, beside.sides, strict=True)
+        )
+        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections)
+
+    @classmethod
+    def of_frame(cls, rows: DataFrame, entry: FedEntry, lossless: bool = True) -> Sources:
+        """A frame that is given for a stream or a table, its columns by their names."""
+        shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
+            "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
+        )
+        return cls._placed([shown], [entry])
+
+
+def _heartbeat(session: SparkSession) -> DataFrame:
+    beats = session.readStream.format("rate").option("rowsPerSecond", 1).name("heartbeat").load()
+    return beats.selectExpr(*(f"CAST(NULL AS STRING) AS {name}" for name in (REASON, ORIGINAL)), *_CHANGE)
+
+
+_CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS {N}")
+
+
+def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
+    """The columns c0, c1, … with the change; when rows of tables begin is not known yet."""
+    columns = [column(i) for i in range(len(entry.columns))]
+    begin = _CHANGE[0]
+    if isinstance(entry, StreamEntry):
+        line = columns[entry.columns.names.index(entry.timelines[0].column)]
+        begin = f"unix_micros({line}) AS {FROM}"
+    place = [c for c in PLACE if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
+
+
+def _in_slots(
+    frame: DataFrame, number: int, layout: Layout, projected: ProjectedRows, beside: Layout, versions: bool
+) -> DataFrame:
+    """The columns of one source in their slots, and in others what they bring along."""
+    for texts in projected.lets():
+        frame = frame.selectExpr("*", *texts)
+    own = {} if number < 0 else {place: column(i) for i, place in enumerate(layout.sides[number])}
+    more = {} if number < 0 else dict(zip(beside.sides[number], projected.texts, strict=True))
+    slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
+    slots += [f"{more.get(i, null_sql(t))} AS {projected_column(i)}" for i, t in enumerate(beside.slots)]
+    types = PLACE if versions else {}
+    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
+
+
+def _open(session: SparkSession, entry: FedEntry, found: Accumulator[frozenset[Difference]]) -> DataFrame:
+    """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
+    source = entry.source
+    assert source is not None
+    try:
+        if source.format in _WITH_COLUMNS:
+            return _WITH_COLUMNS[source.format](session, entry, source, found)
+        return (open_json if source.format == "json" else open_typed)(session, entry, source)
+    except (PySparkException, Py4JJavaError) as error:
+        hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
+        raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
+
+
+# Files that say which columns they have.
+_WITH_COLUMNS = {"csv": open_csv, "parquet": open_parquet}

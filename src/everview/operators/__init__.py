@@ -1,0 +1,38 @@
+"""Physical operators, one file each: record, state, increment, compaction. No Spark, no files.
+
+`base.py` says what all of them are. `columnar/` and `aggregates/` hold what several of them share: change
+rows as Polars frames, keys and hashes, exact sums.
+"""
+
+from everview.operators.aggregate import AggregateOperator
+from everview.operators.band_join import BandJoinOperator
+from everview.operators.base import InputRows, Operator, StatefulOperator, StatePart, column
+from everview.operators.constant import ConstantOperator
+from everview.operators.distinct import DistinctOperator
+from everview.operators.filter import FilterOperator
+from everview.operators.insertions import InsertionsOperator
+from everview.operators.join import JoinOperator
+from everview.operators.latest_per_key import LatestPerKeyOperator
+from everview.operators.multiset import MultisetOperator
+from everview.operators.negate import NegateOperator
+from everview.operators.negative_tuples import NegativeTuplesOperator
+from everview.operators.project import ProjectOperator
+from everview.operators.register import RegisterOperator
+from everview.operators.relation_stream import RelationStreamOperator
+from everview.operators.row_window import RowWindowOperator
+from everview.operators.scan import ScanOperator
+from everview.operators.sync_every import SyncEveryOperator
+from everview.operators.sync_on import SyncOnOperator
+from everview.operators.time_window import TimeWindowOperator
+from everview.operators.union import UnionOperator
+from everview.operators.version_anti_join import VersionAntiJoinOperator
+from everview.operators.version_join import VersionJoinOperator
+
+__all__ = [
+    "AggregateOperator", "BandJoinOperator", "ConstantOperator", "DistinctOperator", "FilterOperator",
+    "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MultisetOperator",
+    "NegateOperator", "NegativeTuplesOperator", "Operator", "ProjectOperator", "RegisterOperator",
+    "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "StatePart", "StatefulOperator",
+    "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "VersionAntiJoinOperator",
+    "VersionJoinOperator", "column",
+]  # fmt: skip

@@ -1,0 +1,309 @@
+"""What every physical operator is: a frozen record that planner, executor, storage and EXPLAIN all read.
+
+The columns of an operator's output go by position, c0, c1, …, so that no two names can clash. An operator is
+known by a digest of all that it computes: equal operators run once and have one state, in whatever views they
+occur. Operators without state are evaluated row by row (by Catalyst, or on whole columns inside a task);
+operators with state are increments: new rows and state in, rows out and what to add to the state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import ClassVar, Self
+
+from everview.algebra.expressions import Cast, Column, Expression
+from everview.algebra.time import INFINITY, length_text
+from everview.algebra.types import DOUBLE, FLOAT, DataType
+from everview.operators.columnar.frame import Frame, Increment, Slice, consolidate
+from everview.temporal.life import Length
+
+# For each column of an output, the column of an input that it is; None: it is computed, or of another input.
+InputColumns = tuple[int | None, ...]
+
+
+def column(position: int) -> str:
+    """Return the name of the column at a position."""
+    return f"c{position}"
+
+
+def position_of(column: Column) -> int:
+    """Return the position of a column, the inverse of `column`."""
+    return int(column.name[1:])
+
+
+class Growth(IntEnum):
+    """What makes a state grow for ever: nothing, updates of a table, distinct records, rows."""
+
+    NO = 0
+    BY_UPDATE = 1
+    BY_RECORD = 2
+    BY_ROW = 3
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """How the rows of an operator's input come and go, as far as the plan knows; and what EXPLAIN calls them.
+
+    `lasts` is the longest time that a row holds (None: it ends when it is retracted; `until` says that in
+    words), `waits` the longest time for which a known begin or end lies ahead (0: none does). `in_order`
+    says that rows end in the order in which they came, `signed` that they may be retracted,
+    `grows_groups` that an aggregate over them has ever more groups.
+
+    >>> InputRows("left input", 10, 10, signed=False).expires_within, InputRows("left input").expires_within
+    (10, None)
+    """
+
+    label: str = "its input"
+    lasts: Length = None
+    waits: int | None = None
+    in_order: bool = False
+    signed: bool = True
+    growth: Growth = Growth.NO
+    grows_groups: bool = False
+    until: str = "until retracted"
+
+    @property
+    def expires_within(self) -> int | None:
+        """The longest time after which a row ends, where ends are known but not in order (paper 2, 5.3.2)."""
+        known = self.lasts is not None and self.lasts < INFINITY
+        return self.lasts if known and not self.in_order and not self.signed else None
+
+
+@dataclass(frozen=True)
+class StatePart:
+    """A part of an operator's state: its trace, what it holds and how long a row of it is kept.
+
+    `until` says what ends a row whose time cannot be known. With `expires_within`, rows are laid out by their
+    ends, so that whole files expire (paper 2, 5.3.2). Of a `queue` only the rows that are due are read.
+    `may_cancel` says that compaction can add rows up.
+
+    >>> print(StatePart("left", "left input", 10_000_000)), print(StatePart("left", "left input", INFINITY))
+    left input, 10 s
+    left input, for ever
+    (None, None)
+    """
+
+    name: str
+    text: str
+    lasts: Length = None
+    until: str = "until retracted"
+    expires_within: int | None = None
+    queue: bool = False
+    may_cancel: bool = True
+    growth: Growth = Growth.NO
+
+    @classmethod
+    def of(cls, name: str, rows: InputRows, text: str = "") -> StatePart:
+        """Return the part that keeps the rows of an input until they end."""
+        return cls(
+            name,
+            text or rows.label,
+            rows.lasts,
+            rows.until,
+            rows.expires_within,
+            may_cancel=rows.signed,
+            growth=rows.growth,
+        )
+
+    @property
+    def duration(self) -> str:
+        """How long a row is kept, in words."""
+        match self.lasts:
+            case None:
+                return self.until
+            case length if length == INFINITY:
+                return "for ever"
+            case length:
+                return length_text(length)
+
+    @property
+    def manner(self) -> str:
+        """How long a row is kept, and whether by expiry buckets."""
+        return self.duration if self.expires_within is None else f"{self.duration}, in expiry buckets"
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.manner}" if self.manner else self.text
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """The root of all physical operators.
+
+    `digest` stands for all that an operator computes and what is below it. `rows` describes its inputs; it
+    changes no result and is no part of the digest.
+    """
+
+    types: tuple[DataType, ...] = field(init=False, repr=False)
+    digest: str = field(init=False, repr=False)
+    rows: tuple[InputRows, ...] = field(default=(), kw_only=True, repr=False)
+
+    def _set_types(self, types: tuple[DataType, ...]) -> None:
+        object.__setattr__(self, "types", types)
+        object.__setattr__(self, "digest", _digest(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operator) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def kind(self) -> str:
+        """The name of the class without the word Operator."""
+        return type(self).__name__.removesuffix("Operator")
+
+    @property
+    def name(self) -> str:
+        """A name that is the same in every step and after every restart: by what the operator computes."""
+        return f"{self.kind}-{self.digest[:16]}"
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        return tuple(getattr(self, name) for name in self._input_names())
+
+    def _input_names(self) -> list[str]:
+        return [f.name for f in fields(self) if isinstance(getattr(self, f.name, None), Operator)]
+
+    def with_inputs(self, inputs: Sequence[Operator]) -> Self:
+        """Return the operator over other inputs."""
+        if not inputs:
+            return self
+        return replace(self, **dict(zip(self._input_names(), inputs, strict=True)))  # type: ignore[arg-type]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(column(i), t) for i, t in enumerate(self.types))
+
+    @property
+    def input_columns(self) -> tuple[InputColumns, ...]:
+        """For each input, which of its columns the output columns are; most operators keep all."""
+        every = tuple(range(len(self.types)))
+        return tuple(every for _ in self.inputs)
+
+    def is_broadcast(self, number: int) -> bool:
+        """Whether every partition needs all rows of an input."""
+        return False
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a task can evaluate it on whole columns, without Catalyst: it only moves columns."""
+        return False
+
+    def apply(self, frames: Sequence[Frame]) -> Frame:
+        """Evaluate a light operator over the rows of its inputs, of which at least one has rows."""
+        raise TypeError(f"{self.kind} is not evaluated on whole columns")
+
+
+def _digest(operator: Operator) -> str:
+    """Return what an operator is in a few letters; its inputs count by their own digests."""
+    values = [getattr(operator, f.name) for f in fields(operator) if f.init and f.name != "rows"]
+    parts = [v.digest if isinstance(v, Operator) else repr(v) for v in values]
+    return hashlib.blake2b("\0".join([operator.kind, *parts]).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class StatefulOperator(Operator, ABC):
+    """An operator that keeps state and needs the rows of one key in one place.
+
+    Its increment is a pure function of the new rows, its state and the slice. A state is only ever added to:
+    `compact` makes what was added small again, and changes no answer.
+    """
+
+    # Whether a row's begin is part of what the state says, so that compaction must not move it.
+    keeps_begins: ClassVar[bool] = False
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """The key: for each of its columns the position on every input. Rows with equal keys must meet.
+
+        Where rows are worked on alone they could lie anywhere, but then their state would, too; so the key
+        is the whole record unless an operator has a smaller one.
+        """
+        return tuple((i,) * len(self.inputs) for i in range(len(self.inputs[0].types)))
+
+    @property
+    @abstractmethod
+    def state(self) -> tuple[StatePart, ...]:
+        """All parts of the state that can have rows."""
+
+    def rows_of(self, number: int) -> InputRows:
+        """What is known of the rows of an input; nothing, where the plan does not say."""
+        return self.rows[number] if number < len(self.rows) else InputRows()
+
+    @abstractmethod
+    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
+        """Return the state before the first step; of `new` only the types count."""
+
+    @abstractmethod
+    def increment(self, new: Sequence[Frame], state: Mapping[str, Frame], slice_: Slice) -> Increment:
+        """Evaluate one slice in one partition: the new rows of each input, on top of the state."""
+
+    def compact(self, part: str, rows: Frame, bound: int) -> Frame:
+        """Make rows of a part of the state fewer; no answer after the bound changes."""
+        return consolidate(rows) if self.keeps_begins else consolidate(rows, bound)
+
+    def expiry(self, bound: int) -> int:
+        """Return the instant up to which rows have ended that no answer after the bound needs."""
+        return bound
+
+    def parts_to_read(self, new: Sequence[Frame]) -> set[str] | None:
+        """Return the parts of the state that a step over these rows reads; None: all."""
+        return None
+
+    def wakes(self, slice_: Slice, has_state: bool) -> bool:
+        """Whether it has work in a slice without new rows, besides what is due in a queue."""
+        return False
+
+
+def two_inputs_key(left: Sequence[int], right: Sequence[int], size: int) -> tuple[tuple[int, ...], ...]:
+    """Return the key of a join; without an equality its left rows may lie anywhere."""
+    return tuple(zip(left, right, strict=True)) or tuple((i,) for i in range(size))
+
+
+def side_by_side(left: int, right: int) -> tuple[InputColumns, InputColumns]:
+    """Return the input columns of a join: the left columns, then the right ones."""
+    return (*range(left), *[None] * right), (*[None] * left, *range(right))
+
+
+def sides_to_read(new: Sequence[Frame]) -> set[str]:
+    """Return the sides of a join's state that a step reads: new rows only meet old ones of the other side."""
+    return {part for part, other in (("left", new[1]), ("right", new[0])) if not other.is_empty()}
+
+
+def source_column(expression: Expression) -> int | None:
+    """Return the column that an expression is, perhaps widened; equal values of both have equal hashes."""
+    match expression:
+        case Column():
+            return position_of(expression)
+        case Cast(operand, to) if _keeps_hash(operand.type, to):
+            return source_column(operand)
+    return None
+
+
+def _keeps_hash(from_: DataType, to: DataType) -> bool:
+    """Whether a cast leaves the hash as it is: integers are hashed as BIGINT, floats as DOUBLE."""
+    if from_.is_integer and to.is_integer:
+        return from_.bits <= to.bits
+    return from_ == to or (from_ == FLOAT and to == DOUBLE)
+
+
+def stateful_operators(plans: Iterable[Operator]) -> list[StatefulOperator]:
+    """Return all operators with state in some plans, each once, after those below it."""
+    found: dict[StatefulOperator, None] = {}
+    seen: set[Operator] = set()
+
+    def walk(node: Operator) -> None:
+        if node not in seen:
+            seen.add(node)
+            for below in node.inputs:
+                walk(below)
+            if isinstance(node, StatefulOperator):
+                found[node] = None
+
+    for plan in plans:
+        walk(plan)
+    return list(found)

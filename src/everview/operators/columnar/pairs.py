@@ -1,0 +1,32 @@
+"""Pairs of rows of two sides, as every join makes them (paper 1, equations 3 and 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, record_columns
+from everview.operators.columnar.hashing import Ints
+from everview.operators.columnar.lazy import np, pl
+
+
+def paired(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> Frame:
+    """Of some pairs of rows those that overlap in time: their records, and the time and copies of both."""
+    here, there = left[list(CHANGE)][left_rows], right[list(CHANGE)][right_rows]
+    since = np.maximum(here[FROM].to_numpy(), there[FROM].to_numpy())
+    until = np.minimum(here[UNTIL].to_numpy(), there[UNTIL].to_numpy())
+    n = here[N].to_numpy() * there[N].to_numpy()
+    overlap = since < until
+    if not overlap.all():
+        kept = np.flatnonzero(overlap)
+        left_rows, right_rows = left_rows[kept], right_rows[kept]
+        since, until, n = since[kept], until[kept], n[kept]
+    records = [
+        *left[record_columns(left)][left_rows].get_columns(),
+        *right[record_columns(right)][right_rows].get_columns(),
+    ]
+    return pl.DataFrame([*records, pl.Series(FROM, since), pl.Series(UNTIL, until), pl.Series(N, n)])
+
+
+def without_nulls(frame: Frame, columns: Sequence[str]) -> Frame:
+    """The rows that have all the columns: a comparison with NULL is never true, now or later."""
+    return frame.drop_nulls(columns) if any(frame[c].null_count() for c in columns) else frame

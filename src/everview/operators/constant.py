@@ -1,0 +1,20 @@
+"""Constant: rows that hold at all times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everview.algebra.changes import Record
+from everview.algebra.types import DataType
+from everview.operators.base import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantOperator(Operator):
+    """Rows that hold from the least chronon for ever."""
+
+    records: tuple[Record, ...]
+    of: tuple[DataType, ...]
+
+    def __post_init__(self) -> None:
+        self._set_types(self.of)

@@ -1,0 +1,43 @@
+"""Multiset operators: EXCEPT ALL, INTERSECT ALL, max-union (paper 1, equations 5, 13, 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.operators.base import Operator, StatefulOperator, StatePart
+from everview.operators.columnar.frame import Frame, Increment, Slice, State
+from everview.operators.columnar.profile import profile_difference
+
+
+@dataclass(frozen=True, eq=False)
+class MultisetOperator(StatefulOperator):
+    """A function of how often a record occurs on both sides: difference, intersection or max_union.
+
+    State: both inputs.
+
+    >>> from everview.algebra.types import INT
+    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.scan import ScanOperator
+    >>> less = MultisetOperator(ScanOperator("s", (INT,)), ScanOperator("r", (INT,)), "difference")
+    >>> left, right = changes({"c0": [1]}, [(0, 9, 2)]), changes({"c0": [1]}, [(5, 20, 1)])
+    >>> less.increment([left, right], less.empty_state([left, right]), Slice(-1, 9)).output.rows()
+    [(1, 0, 5, 2), (1, 5, 9, 1)]
+    """
+
+    left: Operator
+    right: Operator
+    function: str
+
+    def __post_init__(self) -> None:
+        self._set_types(self.left.types)
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        return StatePart.of("left", self.rows_of(0)), StatePart.of("right", self.rows_of(1))
+
+    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
+        return {"left": new[0].clear(), "right": new[1].clear()}
+
+    def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
+        return profile_difference((new[0], new[1]), state, self.function)

@@ -1,0 +1,61 @@
+"""Negative tuples: rows without an end, and a negative row when one ends (strategy NT; paper 2, 2.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everview.operators.base import Operator, StatefulOperator, StatePart
+from everview.operators.columnar.frame import (
+    FROM,
+    INFINITY,
+    UNTIL,
+    Frame,
+    Increment,
+    N,
+    Slice,
+    State,
+    stacked,
+)
+from everview.operators.columnar.lazy import pl
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeTuplesOperator(StatefulOperator):
+    """Rows go on without an end; when time comes to where one ends, a negative row retracts it.
+
+    State: the ends to come, as negative rows that are alive until they are due.
+
+    >>> from everview.algebra.types import INT
+    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.scan import ScanOperator
+    >>> tuples = NegativeTuplesOperator(ScanOperator("s", (INT,)))
+    >>> rows = changes({"c0": [1, 2]}, [(1, 5, 1), (3, 9, 2)])
+    >>> step = tuples.increment([rows], tuples.empty_state([rows]), Slice(0, 6))
+    >>> [(v, begin, n) for v, begin, _, n in step.output.rows()], step.added["coming"].rows()
+    ([(1, 1, 1), (2, 3, 2), (1, 5, -1)], [(2, 0, 9, -2)])
+    """
+
+    input: Operator
+
+    def __post_init__(self) -> None:
+        self._set_types(self.input.types)
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        return (StatePart("coming", "ends to come", until="until due", queue=True, may_cancel=False),)
+
+    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
+        return {"coming": new[0].clear()}
+
+    def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
+        ends = (
+            new[0]
+            .filter(pl.col(UNTIL) < INFINITY)
+            .with_columns(pl.lit(0, pl.Int64).alias(FROM), (-pl.col(N)).alias(N))
+        )
+        is_due = (pl.col(UNTIL) > slice_.b0) & (pl.col(UNTIL) <= slice_.b1)
+        due = stacked([state["coming"].filter(is_due), ends.filter(is_due)])
+        rows = stacked([new[0], due.with_columns(pl.col(UNTIL).alias(FROM))])
+        output = rows.with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
+        return Increment(output, {"coming": ends.filter(pl.col(UNTIL) > slice_.b1)})

@@ -1,0 +1,22 @@
+"""SYNC EVERY: begins and ends moved to the next point of a grid (paper 5, section 5; DESIGN section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everview.algebra.time import Grid
+from everview.operators.base import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class SyncEveryOperator(Operator):
+    """A row (e, from, until, n) becomes (e, φ(from), φ(until), n), φ(t) the first point at or after t.
+
+    What comes and goes between two points vanishes. Catalyst evaluates the closed form.
+    """
+
+    input: Operator
+    grid: Grid
+
+    def __post_init__(self) -> None:
+        self._set_types(self.input.types)

@@ -1,0 +1,93 @@
+"""SYNC ON: changes appear at the points of a synchronization stream (paper 5, 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from everview.operators.base import InputColumns, Operator, StatefulOperator, StatePart
+from everview.operators.columnar.frame import (
+    FROM,
+    INFINITY,
+    UNTIL,
+    Frame,
+    Increment,
+    N,
+    Slice,
+    State,
+    consolidate,
+    stacked,
+)
+from everview.operators.columnar.lazy import np, pl
+
+_POINT = "_point"
+
+
+@dataclass(frozen=True, eq=False)
+class SyncOnOperator(StatefulOperator):
+    """Rows appear and end at the first point at or after their begin and end.
+
+    `points` has the rows that are inserted into the synchronization stream; a point is the instant at which
+    a row with just that instant is inserted. A row waits until the point after its begin has come; if the one
+    after its end has not, it is emitted open and closed later. State: the begins and ends that wait.
+
+    >>> from everview.algebra.types import INT, TIMESTAMP
+    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.scan import ScanOperator
+    >>> sync = SyncOnOperator(ScanOperator("s", (INT,)), ScanOperator("p", (TIMESTAMP,)))
+    >>> rows = changes({"c0": [1, 2]}, [(1, 9, 1), (5, 7, 1)])
+    >>> points = changes({"c0": [4, 8]}, [(4, INFINITY, 1), (8, INFINITY, 1)])
+    >>> sync.increment([rows, points], sync.empty_state([rows, points]), Slice(0, 8)).output.rows()
+    [(1, 4, 9223372036854775807, 1)]
+    """
+
+    input: Operator
+    points: Operator
+    keeps_begins: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self._set_types(self.input.types)
+
+    @property
+    def input_columns(self) -> tuple[InputColumns, ...]:
+        return tuple(range(len(self.types))), (None,) * len(self.types)
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((i,) for i in range(len(self.input.types)))
+
+    def is_broadcast(self, number: int) -> bool:
+        return number == 1
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        return (StatePart("waiting", "changes that wait", until="until the next point"),)
+
+    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
+        return {"waiting": _open_rows(new[0].clear())}
+
+    def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
+        points = new[1].filter(pl.col("c0").cast(pl.Int64) == pl.col(FROM))[FROM].unique()
+        queue = stacked([state["waiting"], _open_rows(new[0])])
+        instants = np.sort(points.to_numpy())
+        position = np.searchsorted(instants, queue[FROM].to_numpy())
+        come = position < len(instants)
+        at = np.where(come, np.append(instants, INFINITY)[position], INFINITY)
+        # A begin or an end whose point has come is an open row from that point on: +n or -n.
+        ready = queue.with_columns(pl.Series(_POINT, at)).filter(pl.Series(come))
+        output = consolidate(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
+        return Increment(output, {"waiting": _replaced(state["waiting"], queue.filter(pl.Series(~come)))})
+
+
+def _open_rows(rows: Frame) -> Frame:
+    """Return each row as an open row for its begin and a negative one for its end."""
+    ends = rows.filter(pl.col(UNTIL) < INFINITY).with_columns(
+        pl.col(UNTIL).alias(FROM), (-pl.col(N)).alias(N)
+    )
+    return stacked([rows, ends]).with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
+
+
+def _replaced(before: Frame, after: Frame) -> Frame:
+    """Return what to add to a state so that it becomes another."""
+    return consolidate(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))

@@ -1,0 +1,71 @@
+"""An explanation as JSON, for programs that read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from everview.algebra.time import INFINITY
+from everview.operators import StatePart
+from everview.plan.explain.operators import ExplainedOperator, Part
+
+
+def json_of(operators: Sequence[ExplainedOperator], parts: Sequence[Part]) -> str:
+    """One JSON document on one line; keys always in the same order."""
+    document = {"parts": [_part_data(p) for p in parts], "operators": [_operator_data(o) for o in operators]}
+    return json.dumps(document, ensure_ascii=False)
+
+
+def _part_data(part: Part) -> dict[str, Any]:
+    points = part.synchronization
+    return {
+        "kind": part.kind,
+        "name": part.name,
+        "root": part.root,
+        "rules": part.rules,
+        "full_sync_points": None if points is None else str(points.full),
+        "partial_sync_points": [] if points is None else [str(p) for p in points.partial],
+        "notes": part.notes,
+        "growth": part.growth,
+    }
+
+
+def _operator_data(operator: ExplainedOperator) -> dict[str, Any]:
+    return {
+        "id": operator.id,
+        "kind": operator.kind,
+        "name": operator.name,
+        "text": operator.text,
+        "inputs": operator.inputs,
+        "shared": operator.shared,
+        "changes": operator.changes,
+        "pattern": operator.edge.pattern.name,
+        "signed": operator.edge.signed,
+        "method": operator.method,
+        "keeps": [_part_of_state(part) for part in operator.state],
+        "operators": [
+            {"name": o.name, "state": [{"part": p.name, **_part_of_state(p)} for p in o.state]}
+            for o in operator.operators
+        ],
+        "window": _window_data(operator),
+        "source": None if operator.source is None else asdict(operator.source),
+    }
+
+
+def _part_of_state(part: StatePart) -> dict[str, Any]:
+    """How long in microseconds where that is a number, and always in words."""
+    finite = part.lasts is not None and part.lasts < INFINITY
+    return {
+        "what": part.text,
+        "how_long": part.duration,
+        "microseconds": part.lasts if finite else None,
+        "expiry_buckets": part.expires_within is not None,
+    }
+
+
+def _window_data(operator: ExplainedOperator) -> dict[str, Any] | None:
+    if operator.window is None:
+        return None
+    return {"text": str(operator.window), **asdict(operator.window)}

@@ -1,0 +1,287 @@
+"""The operators of a whole script as one graph, each once, with all that is known of it before the start.
+
+Equal sub-plans are one operator, in one view or in several: it runs once. Text, JSON and picture are three
+ways to show this graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from everview.algebra import nodes as N
+from everview.algebra.explain import describe
+from everview.algebra.text import name_sql
+from everview.algebra.time import length_text
+from everview.algebra.windows import AnyWindow
+from everview.catalog import CLOCK, Catalog, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
+from everview.operators import DistinctOperator, StatefulOperator, StatePart
+from everview.plan.explain.retention import growing_state, state_of
+from everview.plan.lower import Lowering
+from everview.temporal.life import Length, is_known, life
+from everview.temporal.patterns import Edge, Pattern, edge
+from everview.temporal.synchronization import EVERY, Synchronization, synchronization
+
+
+@dataclass(frozen=True)
+class TimeLine:
+    """A time line of a stream: how late rows may come on it, and up to where all are known."""
+
+    column: str
+    lateness: int
+    bound: str
+
+
+@dataclass(frozen=True)
+class ExplainedSource:
+    """Where the rows of a stream or a table come from, and how far they are known."""
+
+    origin: str
+    lines: tuple[TimeLine, ...] = ()
+    idle_after: int | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedOperator:
+    """One operator: what it does, what flows out of it, its state; `inputs` are the ids of those below.
+
+    `readers` counts who reads it: other operators, and whoever asks for a result. With more than one it is
+    shared. `lasts` is how long a row holds at most, `method` is δ or δ*. `operators` are the physical
+    operators with state that run for it; `state` is what they keep, for a reader.
+    """
+
+    id: int
+    kind: str
+    text: str
+    edge: Edge
+    inputs: tuple[int, ...]
+    lasts: Length = None
+    name: str | None = None
+    state: tuple[StatePart, ...] = ()
+    operators: tuple[StatefulOperator, ...] = ()
+    method: str | None = None
+    window: AnyWindow | None = None
+    source: ExplainedSource | None = None
+    readers: int = 0
+
+    @property
+    def shared(self) -> bool:
+        return self.readers > 1
+
+    @property
+    def label(self) -> str:
+        """The operator in a word or two.
+
+        >>> ExplainedOperator(1, "View", "View parked", Edge(Pattern.STR), (), name="parked").label
+        'View parked'
+        """
+        return self.kind if self.name is None else f"{self.kind} {name_sql(self.name)}"
+
+    @property
+    def changes(self) -> str:
+        """How its rows come and go, in words.
+
+        >>> ExplainedOperator(1, "Window", "Window", Edge(Pattern.WKS), (), lasts=10_000_000).changes
+        'expires within 10 s'
+        """
+        if self.edge.signed:
+            return "may be retracted"
+        if self.edge.pattern == Pattern.MON:
+            return "append-only"
+        known = self.lasts is not None and is_known(self.lasts)
+        return f"expires within {length_text(self.lasts)}" if known and self.lasts else "expires"
+
+    @property
+    def flow(self) -> str:
+        """The same, with the update pattern of paper 2 behind it.
+
+        >>> ExplainedOperator(1, "Stream", "Stream s", Edge(Pattern.MON), ()).flow
+        'append-only (MON)'
+        """
+        return f"{self.changes} ({self.edge})"
+
+    @property
+    def details(self) -> str:
+        """What its text says after the label."""
+        return self.text.removeprefix(self.label).strip()
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a statement of the script asks for: a view, a query; `root` is the operator that answers it.
+
+    Queries have no name; of several, each has a number.
+    """
+
+    kind: str
+    name: str | None
+    root: int
+    rules: tuple[str, ...] = ()
+    synchronization: Synchronization | None = None
+    growth: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    number: int | None = None
+
+    @property
+    def title(self) -> str:
+        return " ".join(str(word) for word in (self.kind, self.name, self.number) if word is not None)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is said of the plan as a whole."""
+        rules = (f"rules: {', '.join(self.rules)}",) if self.rules else ()
+        points = (f"full sync points: {self.synchronization}",) if self.synchronization is not None else ()
+        return (*rules, *points, *self.notes, *self.growth)
+
+
+EVENTS_KEEP = "keeps the rows of its streams as long as its conditions can still need them"
+
+
+@dataclass(frozen=True)
+class ExplainedPlan:
+    """A plan that is to be explained: of a view, an event stream or a query, with what its nodes become."""
+
+    kind: str
+    name: str | None
+    plan: N.Node
+    rules: tuple[str, ...]
+    lowering: Lowering
+
+
+def graph_of(plans: Iterable[ExplainedPlan], catalog: Catalog) -> tuple[list[ExplainedOperator], list[Part]]:
+    """Return the operators of all plans, each once; the catalog knows the names at each plan."""
+    graph = _Graph(catalog)
+    parts = [graph.part(plan) for plan in plans]
+    return graph.operators(parts), _numbered(parts)
+
+
+def _numbered(parts: list[Part]) -> list[Part]:
+    """The parts, queries with their number where there are several."""
+    queries = [i for i, part in enumerate(parts) if part.kind == "query"]
+    numbers = {i: number for number, i in enumerate(queries, 1)} if len(queries) > 1 else {}
+    return [replace(part, number=numbers.get(i)) for i, part in enumerate(parts)]
+
+
+class _Graph:
+    """Numbers operators in the order in which a reader of the text meets them."""
+
+    _lowering: Lowering  # of the plan that is being numbered
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._numbers: dict[tuple[bool, N.Node], int] = {}
+        self._found: dict[int, ExplainedOperator] = {}
+        self._told: set[N.Node] = set()  # of a shared operator it is said once that it grows
+        self._events: dict[str, int] = {}  # the event streams of the script, and who answers them
+
+    def part(self, explained: ExplainedPlan) -> Part:
+        kind, name, plan = explained.kind, explained.name, explained.plan
+        self._lowering = explained.lowering
+        events = kind == "event stream"
+        root = self._number(plan, events)
+        if events:
+            self._events[str(name)] = root
+            return Part(kind, name, root, explained.rules, notes=(EVENTS_KEEP,))
+        points = synchronization(plan)
+        shown = points if points.full != EVERY else None
+        growth = growing_state(plan, explained.lowering, self._told)
+        self._told.update(plan.walk())
+        return Part(kind, name, root, explained.rules, shown, growth)
+
+    def operators(self, parts: list[Part]) -> list[ExplainedOperator]:
+        """All operators by their number, with their readers."""
+        read = Counter(part.root for part in parts)
+        read.update(below for operator in self._found.values() for below in operator.inputs)
+        return [replace(o, readers=read[o.id]) for _, o in sorted(self._found.items())]
+
+    def _number(self, node: N.Node, events: bool) -> int:
+        """The number of a node. An event query evaluates its operators in its own way: with others it shares
+        streams, tables, and the views whose insertions it reads."""
+        events = events and not isinstance(node, (N.View, N.IStream))
+        key = (events and bool(node.inputs), node)
+        if key not in self._numbers:
+            number = self._numbers[key] = len(self._numbers) + 1
+            inputs = tuple(self._number(below, events) for below in node.inputs)
+            if isinstance(node, N.Stream) and node.name in self._events:
+                inputs = (self._events[node.name],)
+            self._found[number] = self._operator(number, node, inputs, events)
+        return self._numbers[key]
+
+    def _operator(
+        self, number: int, node: N.Node, inputs: tuple[int, ...], events: bool
+    ) -> ExplainedOperator:
+        made = ExplainedOperator(
+            number,
+            _kind(node),
+            describe(node),
+            # The rows of an event query are final when they come (paper 3).
+            Edge(Pattern.MON) if events and inputs else edge(node),
+            inputs,
+            life(node).lasts,
+            window=node.window if isinstance(node, N.Window) else None,
+        )
+        if not events:
+            own = self._lowering.own_operators(node)
+            made = replace(made, operators=tuple(own), state=state_of(own), method=_method(node, own))
+        match node:
+            case N.Stream(name=name) | N.Table(name=name):
+                made = replace(made, name=name, source=self._source(name))
+            case N.View(name=name):
+                made = replace(made, name=name, state=self._view(name))
+        return made
+
+    def _view(self, name: str) -> tuple[StatePart, ...]:
+        """A view keeps its changes, as long as its history says; a complete one its answer as well."""
+        entry = self._catalog.entries.get(name.casefold())
+        if not isinstance(entry, ViewEntry):
+            return ()
+        answer = (StatePart("complete", "its present answer", until=""),) if entry.complete else ()
+        return (*answer, StatePart("view", "its changes", entry.history))
+
+    def _source(self, name: str) -> ExplainedSource:
+        if name == CLOCK:
+            every = f"the clock, every {length_text(self._catalog.clock_grain)}"
+            return ExplainedSource(every, (TimeLine("time_point", 0, "the present"),))
+        match self._catalog.entries.get(name.casefold()):
+            case StreamEntry() as entry:
+                lines = tuple(
+                    TimeLine(t.column, t.lateness, _bound(t.column, t.lateness, entry.source is None))
+                    for t in entry.timelines
+                )
+                return ExplainedSource(_origin(entry), lines, entry.idle_after)
+            case TableEntry() as entry:
+                return ExplainedSource(_origin(entry))
+            case EventStreamEntry() as entry:
+                bound = "as far as its query is final"
+                return ExplainedSource(
+                    "an event query", tuple(TimeLine(c, 0, bound) for c in entry.timelines)
+                )
+        stream, _, kind = name.rpartition("$")
+        return ExplainedSource(f"the {kind} rows of {stream}" if stream else "elsewhere")
+
+
+def _origin(entry: StreamEntry | TableEntry) -> str:
+    return "INSERT" if entry.source is None else entry.source.format
+
+
+def _bound(column: str, lateness: int, inserted: bool) -> str:
+    """Up to where all rows are known: a source may still bring rows of the newest instant, INSERT not.
+
+    >>> _bound("ts", 5_000_000, inserted=False), _bound("ts", 0, inserted=True)
+    ('newest ts − 5 s − 1 µs', 'newest ts')
+    """
+    late = f" − {length_text(lateness)}" if lateness else ""
+    return f"newest {name_sql(column)}{late}{'' if inserted else ' − 1 µs'}"
+
+
+def _kind(node: N.Node) -> str:
+    """What an operator is called: the first word of its text."""
+    return describe(node).split()[0]
+
+
+def _method(node: N.Node, own: Sequence[StatefulOperator]) -> str | None:
+    """Return δ* where rows are never retracted, δ elsewhere (paper 2, 5.3.1)."""
+    if not isinstance(node, N.Distinct):
+        return None
+    return next((operator.method for operator in own if isinstance(operator, DistinctOperator)), None)

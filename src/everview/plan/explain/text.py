@@ -1,0 +1,70 @@
+"""An explanation as text: an indented tree, one line an operator, stable from run to run.
+
+An operator that is read more than once has its number in front; where it is read again, the line says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from everview.algebra.time import length_text
+from everview.operators import StatePart
+from everview.plan.explain.operators import ExplainedOperator, Part
+
+
+def text_of(operators: Sequence[ExplainedOperator], parts: Sequence[Part]) -> str:
+    """All parts, an empty line between them."""
+    by_id = {operator.id: operator for operator in operators}
+    shown: set[int] = set()
+    return "\n\n".join("\n".join(_part(part, by_id, shown)) for part in parts)
+
+
+def _part(part: Part, by_id: dict[int, ExplainedOperator], shown: set[int]) -> list[str]:
+    if part.kind in ("view", "query"):
+        return [*_tree(part.root, 0, by_id, shown), *part.lines]
+    title = f"{part.kind.capitalize()} {part.name}"
+    return [title, *_tree(part.root, 1, by_id, shown), *(f"  {line}" for line in part.lines)]
+
+
+def _tree(number: int, depth: int, by_id: dict[int, ExplainedOperator], shown: set[int]) -> list[str]:
+    operator = by_id[number]
+    indent = "  " * depth
+    if number in shown:
+        return [f"{indent}= #{number} {operator.label}, shared  · {operator.flow}"]
+    shown.add(number)
+    mark = f"#{number} " if operator.shared else ""
+    line = f"{indent}{mark}{operator.text}  · {' · '.join((operator.flow, *remarks(operator)))}"
+    return [line, *(below for i in operator.inputs for below in _tree(i, depth + 1, by_id, shown))]
+
+
+def remarks(operator: ExplainedOperator) -> list[str]:
+    """What is said of an operator besides how its rows come and go: what it keeps, and its bounds."""
+    said = [state_words(operator)] if operator.state else []
+    if operator.source is not None and operator.source.lines:
+        bounds = ", ".join(line.bound for line in operator.source.lines)
+        said.append(f"bound {bounds}")
+        if operator.source.idle_after is not None:
+            said.append(f"idle after {length_text(operator.source.idle_after)}")
+    return said
+
+
+def state_words(operator: ExplainedOperator) -> str:
+    """Return what an operator keeps, with the method that it has chosen; nothing, where that is nothing."""
+    method = "" if operator.method is None else f"{operator.method}, "
+    return f"{method}state: {parts_text(operator.state)}" if operator.state else ""
+
+
+def parts_text(parts: Sequence[StatePart]) -> str:
+    """Return parts of a state in words; what is kept equally long is said together.
+
+    >>> parts_text([StatePart("sums", "one value", 10_000_000), StatePart("queue", "ends", 10_000_000)])
+    'one value and ends, 10 s'
+    >>> parts_text([StatePart("left", "left input", 10_000_000), StatePart("right", "right input")])
+    'left input, 10 s; right input, until retracted'
+    """
+    together = [
+        (manner, " and ".join(part.text for part in same))
+        for manner, same in groupby(parts, key=lambda part: part.manner)
+    ]
+    return "; ".join(f"{what}, {manner}" if manner else what for manner, what in together)

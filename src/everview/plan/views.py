@@ -1,0 +1,73 @@
+"""Plans of views over views: put together from the plans of the views that they read, and cut there again.
+
+A view over a view shares its work: the plan of the one is a part of the plan of the other. Where the changes
+of a view are kept, a plan can be cut there, and start from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+
+from everview import operators as P
+from everview.algebra import nodes as N
+from everview.catalog import Catalog, StreamEntry
+
+Swap = Callable[[P.Operator], P.Operator | None]
+
+
+def assemble_plan(
+    plan: N.Node, views: Mapping[str, N.Node], catalog: Catalog, since: int | None = None
+) -> N.Node:
+    """Return the plan with each view that it reads as that view's own plan.
+
+    With `since`, streams are read from there on where their rows are not kept: those that a source sent.
+    """
+    match plan:
+        case N.View(name) if name in views:
+            return N.View(name, views[name])
+        case N.Stream(name) if since is not None and not is_kept(name, catalog):
+            return replace(plan, since=since)
+    below = [assemble_plan(i, views, catalog, since) for i in plan.inputs]
+    same = all(new is old for new, old in zip(below, plan.inputs, strict=True))
+    return plan if same else N.with_inputs(plan, below)
+
+
+def is_kept(name: str, catalog: Catalog) -> bool:
+    """Whether all rows of a stream or table are kept: only those that a source sends to a stream are not."""
+    entry = catalog.entries.get(name.casefold())
+    return not (isinstance(entry, StreamEntry) and entry.source is not None)
+
+
+def cut(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[P.Operator, dict[P.Operator, P.Operator]]:
+    """The plan over the kept changes of views, and for each of its parts the part of the whole plan."""
+    origin: dict[P.Operator, P.Operator] = {}
+
+    def swap(part: P.Operator) -> P.Operator | None:
+        return P.ScanOperator(kept[part], part.types, source="view") if part in kept else None
+
+    return swapped(plan, swap, origin), origin
+
+
+def swapped(plan: P.Operator, swap: Swap, origin: dict[P.Operator, P.Operator] | None = None) -> P.Operator:
+    """The plan with some parts in the place of others, from the top; equal parts stay equal."""
+    done: dict[P.Operator, P.Operator] = {}
+
+    def walk(part: P.Operator) -> P.Operator:
+        if part not in done:
+            other = swap(part)
+            if other is None:
+                other = part.with_inputs([walk(below) for below in part.inputs])
+            done[part] = other
+            if origin is not None:
+                origin[other] = part
+        return done[part]
+
+    return walk(plan)
+
+
+def views_in(plan: N.Node, views: Container[str]) -> list[str]:
+    """The views that a plan reads itself, not those that they read. Tagged streams are none."""
+    if isinstance(plan, N.View) and plan.name in views:
+        return [plan.name]
+    return [name for below in plan.inputs for name in views_in(below, views)]

@@ -1,0 +1,178 @@
+"""DESCRIBE: an entry of the catalog as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everview.algebra import nodes as N
+from everview.algebra.time import INFINITY, LEAST, Chronon, duration_text, instant_words
+from everview.catalog import (
+    CLOCK_ENTRY,
+    Catalog,
+    Entry,
+    EventStreamEntry,
+    StreamEntry,
+    TableEntry,
+    TaggedEntry,
+    ViewEntry,
+)
+from everview.query.create import column_constraints, source_sql
+from everview.query.report import Report, table_lines, watermark
+from everview.temporal.keys import keys_of
+from everview.temporal.patterns import Pattern, edge
+
+if TYPE_CHECKING:
+    from everview.storage.manifest import Manifest
+
+_PATTERNS = {
+    Pattern.MON: "rows only come",
+    Pattern.WKS: "rows end in the order in which they came",
+    Pattern.WK: "rows end at times that are known",
+    Pattern.STR: "rows end at times that are not known before",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of an entry beside its definition: its plan, and the store as it is."""
+
+    catalog: Catalog
+    manifest: Manifest
+    plan: N.Node
+
+
+def describe(entry: Entry, facts: Facts) -> Report:
+    """An entry: its columns with their types, then a line for each thing that is known of it."""
+    columns = _columns(entry, facts.plan)
+    known = {name: value for name, value in _known(entry, facts).items() if value}
+    lines = [f"{entry.kind} {entry.name}"]
+    lines += [f"  {line}" for line in table_lines(*_split([tuple(c.values()) for c in columns]))]
+    lines += [f"{name}: {value}" for name, value in known.items()]
+    record = {
+        "kind": entry.kind,
+        "name": entry.name,
+        "columns": [{k: v for k, v in c.items() if v} for c in columns],
+        **{name.replace(" ", "_"): value for name, value in _record(known, entry, facts).items()},
+    }
+    return Report("\n".join(lines), (record,), tuple(columns))
+
+
+def _split(rows: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    return rows[0], rows[1:]
+
+
+def _columns(entry: Entry, plan: N.Node) -> list[dict[str, str]]:
+    key = _key(entry, plan)
+    lines = {t.column: t.lateness for t in entry.timelines} if isinstance(entry, StreamEntry) else {}
+    found = []
+    for f in plan.schema:
+        notes = ["KEY"] if f.name in key else []
+        if isinstance(entry, (StreamEntry, TableEntry)):
+            notes += column_constraints(entry, entry.columns.find(f.name))
+        if f.timeline is not None:
+            late = lines.get(f.name, 0)
+            notes.append("TIMELINE" + (f" LATENESS {duration_text(late)}" if late else ""))
+        found.append({"name": f.name, "type": str(f.type), "note": ", ".join(notes)})
+    return found
+
+
+def _key(entry: Entry, plan: N.Node) -> tuple[str, ...]:
+    if isinstance(entry, (TableEntry, TaggedEntry)):
+        return entry.key
+    key = keys_of(plan.definition if isinstance(plan, N.View) else plan)
+    return tuple(plan.schema.names[i] for i in key or ())
+
+
+def _known(entry: Entry, facts: Facts) -> dict[str, str]:
+    """What is said of an entry, in this order; what is empty is left out."""
+    bound = facts.manifest.bound
+    used = {"used by": ", ".join(facts.catalog.dependants(entry.name))}
+    match entry:
+        case StreamEntry():
+            return {**_stream(entry, facts), **used}
+        case TableEntry():
+            return {
+                "source": "INSERT" if entry.source is None else source_sql(entry.source),
+                "updates": "change earlier results (RETROACTIVE)"
+                if entry.retroactive
+                else "count for later rows only (NON RETROACTIVE)",
+                **used,
+            }
+        case TaggedEntry():
+            return {
+                "over": entry.over,
+                "delete when": entry.delete_when or "",
+                "update pattern": _pattern(facts.plan),
+                "watermark": _known_up_to(bound),
+                **used,
+            }
+        case ViewEntry():
+            since = facts.manifest.since.get(entry.name, LEAST)
+            forever = entry.history == INFINITY
+            return {
+                "definition": " ".join(entry.sql.split()),
+                "keeps": "its changes and its present answer (COMPLETE)" if entry.complete else "its changes",
+                "history": "for ever" if forever else duration_text(entry.history),
+                "update pattern": _pattern(facts.plan),
+                "watermark": _known_up_to(bound),
+                "complete since": instant_words(since),
+                "reads": ", ".join(entry.depends_on),
+                **used,
+            }
+        case EventStreamEntry():
+            return {"definition": " ".join(entry.sql.split()), "reads": ", ".join(entry.depends_on), **used}
+
+
+def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
+    if entry is CLOCK_ENTRY:
+        return {"source": f"the clock, every {duration_text(facts.catalog.clock_grain)}"}
+    own = facts.manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
+    taken, late, rejected = facts.manifest.counts.get(entry.name, (0, 0, 0))
+    return {
+        "source": "INSERT" if entry.source is None else source_sql(entry.source),
+        "sequence by": ", ".join(entry.sequence),
+        "max ahead": _max_ahead(entry),
+        "idle after": "" if entry.idle_after is None else duration_text(entry.idle_after),
+        "watermark": _known_up_to(own),
+        "rows": f"{taken:,} taken, {late:,} late, {rejected:,} rejected",
+    }
+
+
+def _max_ahead(entry: StreamEntry) -> str:
+    """How far ahead of the clock rows of a source may be."""
+    if entry.source is None:
+        return ""
+    return "without a limit" if entry.max_ahead is None else duration_text(entry.max_ahead)
+
+
+def _record(known: dict[str, str], entry: Entry, facts: Facts) -> dict[str, Any]:
+    """The same for a program: times as timestamps, names as lists, counts as numbers."""
+    record: dict[str, Any] = dict(known)
+    for name in ("reads", "used by", "sequence by"):
+        if name in record:
+            record[name] = record[name].split(", ")
+    if isinstance(entry, ViewEntry):
+        record |= {
+            "definition": entry.sql,
+            "watermark": watermark(facts.manifest.bound),
+            "complete since": watermark(facts.manifest.since.get(entry.name, LEAST)),
+            "update pattern": str(edge(facts.plan)),
+        }
+    if "rows" in record and isinstance(entry, StreamEntry):
+        counts = facts.manifest.counts.get(entry.name, (0, 0, 0))
+        record["rows"] = dict(zip(("taken", "late", "rejected"), counts, strict=True))
+        own = facts.manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
+        record["watermark"] = watermark(own)
+    return record
+
+
+def _known_up_to(t: Chronon) -> str:
+    return "nothing is known yet" if watermark(t) is None else instant_words(t)
+
+
+def _pattern(plan: N.Node) -> str:
+    found = edge(plan)
+    back = ", and may be taken back" if found.signed else ""
+    return f"{found}, {_PATTERNS[found.pattern]}{back}"

@@ -1,0 +1,211 @@
+"""The state of a store: how far time is, what came, what waits and for whom, what the views can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
+from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
+from everview.errors import counted
+from everview.query.report import Record, Report, table_lines, watermark
+
+if TYPE_CHECKING:
+    from everview.storage.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One stream or table: how far it is known, and how many of its rows were taken, late, rejected, wait."""
+
+    name: str
+    kind: str
+    watermark: Chronon
+    rows: int
+    late: int
+    rejected: int
+    waiting: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ViewStatus:
+    """One view: since when it is complete, and up to when."""
+
+    name: str
+    since: Chronon
+    watermark: Chronon
+
+
+@dataclass(frozen=True)
+class Status:
+    """A store after its last step. `background` is running, failed or not running; `error` says why."""
+
+    step: int
+    watermark: Chronon
+    present: Chronon
+    finished: bool
+    streams: tuple[StreamStatus, ...]
+    views: tuple[ViewStatus, ...]
+    waits: tuple[str, ...] = ()
+    background: str = "not running"
+    error: str | None = None
+
+    def report(self) -> Report:
+        """The same as text and as records."""
+        return Report("\n".join(_lines(self)), tuple(_records(self)))
+
+    def __str__(self) -> str:
+        return self.report().text
+
+    __repr__ = __str__
+
+
+def store_status(
+    catalog: Catalog,
+    manifest: Manifest,
+    waiting: Mapping[str, int],
+    now: int,
+    background: str = "not running",
+    error: str | None = None,
+) -> Status:
+    """The state of a store, from its catalog and its last manifest; `waiting` counts the rows that wait."""
+    holding = holders(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
+    streams = [
+        _stream(entry, manifest, waiting, entry.name in holding, now)
+        for entry in catalog
+        if isinstance(entry, (StreamEntry, TableEntry))
+    ]
+    views = [
+        ViewStatus(e.name, manifest.since.get(e.name, LEAST), manifest.bound)
+        for e in catalog
+        if isinstance(e, ViewEntry)
+    ]
+    return Status(
+        manifest.step,
+        manifest.bound,
+        manifest.present,
+        manifest.finished,
+        tuple(streams),
+        tuple(views),
+        tuple(why_waiting(catalog, manifest, waiting, now)),
+        background,
+        error,
+    )
+
+
+def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int], now: int) -> list[str]:
+    """A line for each stream or table of which rows wait, and for whom they do."""
+    names = holders(catalog, manifest, now)
+    known = [f"{name} is {_known(own_bound(catalog, manifest, name))}" for name in names]
+    why = " and ".join(known) or f"time is {_known(manifest.bound)}"
+    return [
+        f"{counted(number, 'row')} of {name} {'waits' if number == 1 else 'wait'}: {why}"
+        for name, number in waiting.items()
+        if number
+    ]
+
+
+def holders(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
+    """The streams that hold time back: of those that are not idle, the ones that are known least far."""
+    streams = [e for e in catalog if isinstance(e, StreamEntry)]
+    awake = [e for e in streams if not _is_idle(e, manifest, now)] or streams
+    bounds = {e.name: own_bound(catalog, manifest, e.name) for e in awake}
+    least = min(bounds.values(), default=LEAST)
+    return [name for name, bound in bounds.items() if bound == least]
+
+
+def own_bound(catalog: Catalog, manifest: Manifest, name: str) -> Chronon:
+    """How far a stream is known on its first time line; a table as far as the store."""
+    entry = catalog.entries[name.casefold()]
+    if not isinstance(entry, StreamEntry):
+        return manifest.bound
+    return manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
+
+
+def _is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
+    from everview.ingest.bounds import is_idle  # what runs steps is loaded only where it is needed
+
+    return is_idle(entry, manifest, now)
+
+
+def _apart(catalog: Catalog, manifest: Manifest) -> bool:
+    """Whether some streams are known further than others."""
+    names = [e.name for e in catalog if isinstance(e, StreamEntry)]
+    return len({own_bound(catalog, manifest, name) for name in names}) > 1
+
+
+def _stream(
+    entry: StreamEntry | TableEntry, manifest: Manifest, waiting: Mapping[str, int], holds: bool, now: int
+) -> StreamStatus:
+    taken, late, rejected = manifest.counts.get(entry.name, (0, 0, 0))
+    own, note = manifest.bound, ""
+    if isinstance(entry, StreamEntry):
+        own = manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
+        note = "idle" if _is_idle(entry, manifest, now) else "holds time back" if holds else ""
+    wait = waiting.get(entry.name, 0)
+    return StreamStatus(entry.name, entry.kind, own, taken, late, rejected, wait, note)
+
+
+def _known(t: Chronon) -> str:
+    return "not known yet" if t < UNDATED else f"known to {instant_words(t)}"
+
+
+def _shown(t: Chronon) -> str:
+    return "nothing known yet" if t < UNDATED else instant_words(t)
+
+
+def _lines(status: Status) -> list[str]:
+    newest = "" if status.present < UNDATED else f", newest row {instant_words(status.present)}"
+    lines = [f"step {status.step}: {_known(status.watermark)}{newest}"]
+    if status.streams:
+        header = ["stream", "watermark", "rows", "late", "rejected", "waiting", ""]
+        rows = [
+            [s.name, _shown(s.watermark), *_numbers(s.rows, s.late, s.rejected, s.waiting), s.note]
+            for s in status.streams
+        ]
+        lines += ["", *table_lines(header, rows)]
+    if status.views:
+        rows = [[v.name, _shown(v.watermark), instant_words(v.since)] for v in status.views]
+        lines += ["", *table_lines(["view", "watermark", "complete since"], rows)]
+    if status.waits:
+        lines += ["", *status.waits]
+    if status.background != "not running" or status.error is not None:
+        lines += ["", f"background: {status.background}"]
+        lines += [f"  {line}" for line in (status.error or "").splitlines()]
+    return lines
+
+
+def _numbers(*numbers: int) -> list[str]:
+    return [f"{n:,}" for n in numbers]
+
+
+def _records(status: Status) -> Sequence[Record]:
+    store = {
+        "kind": "store",
+        "name": None,
+        "watermark": watermark(status.watermark),
+        "step": status.step,
+        "present": watermark(status.present),
+        "finished": status.finished,
+        "background": status.background,
+        "error": status.error,
+    }
+    streams = [
+        {
+            "kind": s.kind, "name": s.name, "watermark": watermark(s.watermark), "rows": s.rows,
+            "late": s.late, "rejected": s.rejected, "waiting": s.waiting, "note": s.note or None,
+        }
+        for s in status.streams
+    ]  # fmt: skip
+    views = [
+        {
+            "kind": "view",
+            "name": v.name,
+            "watermark": watermark(v.watermark),
+            "complete_since": watermark(v.since),
+        }
+        for v in status.views
+    ]
+    return [store, *streams, *views]

@@ -1,0 +1,98 @@
+"""The answers of a script's views by their definitions alone, for a handful of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from everview.algebra import nodes as N
+from everview.algebra.changes import ChangeRow, Record, coalesce, from_raw
+from everview.algebra.time import INFINITY, Chronon, Grid
+from everview.algebra.windows import Rows
+from everview.catalog import Catalog, StreamEntry
+from everview.errors import PlanError
+from everview.reference.meaning import meaning
+from everview.sql import bind_script, declare
+from everview.sql import statements as S
+from everview.temporal.runnable import require_runnable
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A view over a handful of rows: its columns, and its rows with the times at which they hold."""
+
+    name: str
+    plan: N.Node
+    rows: list[ChangeRow]
+
+
+def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -> list[Answer]:
+    """The answers of a script's views by their definitions alone: slow and plain, for a handful of rows.
+
+    Rows come from the script's INSERTs and from `given`, by the name of the stream.
+
+    >>> answers = work_out('''
+    ... CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts);
+    ... INSERT INTO s VALUES (7, TIMESTAMP '1970-01-01 00:00:01'), (7, TIMESTAMP '1970-01-01 00:00:02');
+    ... CREATE VIEW once AS SELECT DISTINCT v FROM s [RANGE 5 SECONDS];
+    ... ''')
+    >>> answers[0].rows
+    [ChangeRow(record=(7,), from_=1000000, until=7000000, n=1)]
+    """
+    catalog = Catalog()
+    records = {name: list(rows) for name, rows in (given or {}).items()}
+    plans: dict[str, N.Node] = {}
+    for statement in bind_script(script, catalog):
+        declare(statement, catalog)
+        match statement:
+            case S.Insert(target, rows, None):
+                records.setdefault(target, []).extend(rows)
+            case S.Create(entry, plan) if entry.kind == "view" and plan is not None:
+                require_runnable(plan)
+                plans[entry.name] = plan
+            case S.Create(entry) if entry.kind != "event stream":
+                continue
+            case _:
+                raise PlanError(
+                    "work_out takes CREATE STREAM, TABLE and VIEW, and INSERT without AT",
+                    next_step="use connect() for the rest",
+                )
+    read = {n.name for p in plans.values() for n in p.walk() if isinstance(n, N.Stream)}
+    if any(name.casefold() not in catalog.entries for name in read):
+        raise PlanError("work_out has no clock, and no late or rejected rows")
+    inputs = {entry.name: _change_rows(entry, records.get(entry.name, [])) for entry in catalog}
+    return [Answer(name, plan, _worked_out(plan, inputs)) for name, plan in plans.items()]
+
+
+def _change_rows(entry: object, records: Sequence[Record]) -> list[ChangeRow]:
+    """Rows of a stream hold from their time line on, rows of a table from the beginning."""
+    if not isinstance(entry, StreamEntry):
+        return [ChangeRow(record, -INFINITY, INFINITY) for record in records]
+    position = entry.columns.names.index(entry.timelines[0].column)
+
+    def timestamp(record: Record) -> Chronon:
+        ts = record[position]
+        return ts if isinstance(ts, int) else 0
+
+    return from_raw(records, timestamp)
+
+
+def _worked_out(plan: N.Node, inputs: Mapping[str, Sequence[ChangeRow]]) -> list[ChangeRow]:
+    instants = _instants(plan, [t for rows in inputs.values() for r in rows for t in (r.from_, r.until)])
+    following = dict(zip(instants, [*instants[1:], INFINITY], strict=True))
+    rows = [ChangeRow(e, t, following[t], n) for (e, t), n in meaning(plan, inputs, instants).items()]
+    return sorted(coalesce(rows), key=lambda r: (r.from_, r.until))
+
+
+def _instants(plan: N.Node, times: list[Chronon]) -> list[Chronon]:
+    """All instants at which the answer may change: where rows begin and end, windows and grids move."""
+    found = {t for t in times if -INFINITY < t < INFINITY} or {0}
+    windows = [n.window for n in plan.walk() if isinstance(n, N.Window) and not isinstance(n.window, Rows)]
+    grids: list[Grid] = [n.grid for n in plan.walk() if isinstance(n, (N.Synchronize, N.RStream))]
+    for window in windows:
+        for ts in list(found):
+            interval = window.interval(ts)
+            found |= set() if interval is None else {interval.from_, interval.until} - {INFINITY}
+    for grid in grids:
+        found |= set(grid.points(min(found), max(found) + grid.step + 1))
+    return sorted(found)

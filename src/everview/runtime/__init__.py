@@ -1,1 +1,0 @@
-"""The running pipeline: sources, traces (state), manifest, step loop, sinks, recovery."""

@@ -1,1 +1,0 @@
-"""Algebra to Spark stages: what Catalyst evaluates, where rows are exchanged, which kernels run where."""

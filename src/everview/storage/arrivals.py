@@ -1,0 +1,52 @@
+"""What came for a stream or a table, and what a step did: counts and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from everview.algebra.time import Chronon
+from everview.operators.columnar.frame import BEFORE_ALL
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What came for one stream: how many rows were taken, late, refused; the times of those taken."""
+
+    rows: int = 0
+    late: int = 0
+    rejected: int = 0
+    newest: Mapping[str, Chronon] = field(default_factory=dict)
+    oldest: Chronon | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.late or self.rejected)
+
+    def __add__(self, other: Arrived) -> Arrived:
+        both = [a.oldest for a in (self, other) if a.oldest is not None]
+        return Arrived(
+            self.rows + other.rows,
+            self.late + other.late,
+            self.rejected + other.rejected,
+            latest(self.newest, other.newest),
+            min(both, default=None),
+        )
+
+
+def latest(known: Mapping[str, Chronon], new: Mapping[str, Chronon]) -> dict[str, Chronon]:
+    """Per time line the later of two times."""
+    return {**known, **{line: max(t, known.get(line, BEFORE_ALL)) for line, t in new.items()}}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step: what came, how far time went, what it took, and what is kept."""
+
+    step: int
+    rows: int
+    bound: Chronon
+    present: Chronon
+    seconds: float
+    state_rows: int
+    arrived: Mapping[str, Arrived] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)

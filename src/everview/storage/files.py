@@ -1,0 +1,390 @@
+"""The little that a store needs of a file system: whole files, written at once or not at all.
+
+A store lies in a local folder, or wherever `pyarrow.fs` can go (`hdfs://…`, `s3://…`, `gs://…`). A file is
+written under a temporary name beside its own and renamed: who reads sees the old file or the new one,
+never a half. Frames are Arrow IPC files: compressed where they cross a network, and plain in a local
+folder, so that a task maps them into its memory and reads only what it looks at.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import io
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
+import pyarrow.ipc as arrow_ipc  # type: ignore[import-untyped]
+from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
+
+from everview.errors import StoreError
+from everview.operators.columnar.frame import Frame
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class FileMissing(StoreError):
+    """A file that ought to be there."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that was found: its path below the root, and its size."""
+
+    path: str
+    bytes: int
+
+
+class Files:
+    """The files below a root. It can be pickled: a task in another process opens the same store.
+
+    `durable` says whether a local file is on the disk, not only in the system's memory, before a write
+    returns; other file systems have their own rules for that.
+    """
+
+    def __init__(self, root: str, durable: bool = True, filesystem: Any = None) -> None:
+        self.durable = durable
+        self._given = filesystem
+        if filesystem is not None or _URI.match(root):
+            self.root = root.rstrip("/")
+        else:
+            self.root = os.path.abspath(os.path.expanduser(root))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Files, (self.root, self.durable, self._given)
+
+    def below(self, folder: str) -> Files:
+        """The files in a folder below this root; nobody waits until they are on the disk."""
+        return Files(f"{self.root}/{folder}", durable=False, filesystem=self._given)
+
+    def __str__(self) -> str:
+        """The root as it is shown: without a user and password that it may hold."""
+        return _without_secrets(self.root)
+
+    @functools.cached_property
+    def _opened(self) -> tuple[Any, str]:
+        """The file system, and the root as it calls it."""
+        if self._given is not None:
+            return self._given, self.root
+        if not _URI.match(self.root):
+            return arrow_fs.LocalFileSystem(), self.root
+        try:
+            filesystem, base = arrow_fs.FileSystem.from_uri(self.root)
+        except (OSError, ArrowException) as error:
+            raise StoreError(
+                f"{self} cannot be opened: {_first_line(error)}",
+                next_step="give a local folder, or a URI of a file system that pyarrow knows and can reach",
+            ) from error
+        return filesystem, base.rstrip("/")
+
+    @property
+    def local(self) -> bool:
+        """Whether these are files of this machine."""
+        return isinstance(self._opened[0], arrow_fs.LocalFileSystem)
+
+    def full_path(self, path: str) -> str:
+        """The path as the file system calls it; nothing outside the root has one."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise StoreError(f"'{path}' does not lie in the store {self}", next_step="check who wrote that")
+        return f"{self._opened[1]}/{path}" if path else self._opened[1]
+
+    def write(self, path: str, data: bytes | memoryview) -> None:
+        """Writes a whole file, in the place of one that was there."""
+        full = self.full_path(path)
+        folder, name = full.rsplit("/", 1)
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        write = self._write_local if self.local else self._write_other
+        with self._explained("write", path):
+            write(folder, temporary, full, data)
+
+    def _write_local(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
+        try:
+            try:
+                self._write_temporary(temporary, data)
+            except FileNotFoundError:
+                self._make_folder(folder)
+                self._write_temporary(temporary, data)
+            os.replace(temporary, full)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._sync_folder(folder)
+
+    def _write_temporary(self, temporary: str, data: bytes | memoryview) -> None:
+        with open(temporary, "xb") as handle:
+            handle.write(data)
+            handle.flush()
+            if self.durable:
+                os.fsync(handle.fileno())
+
+    def _make_folder(self, folder: str) -> None:
+        above = os.path.dirname(folder)
+        if not os.path.exists(above):
+            self._make_folder(above)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+        self._sync_folder(above)
+
+    def _sync_folder(self, folder: str) -> None:
+        """A rename is on the disk only when the folder is."""
+        if self.durable:
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _write_other(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
+        filesystem = self._opened[0]
+        try:
+            filesystem.create_dir(folder, recursive=True)
+            with filesystem.open_output_stream(temporary) as stream:
+                stream.write(data)
+            try:
+                filesystem.move(temporary, full)
+            except OSError:
+                # HDFS does not rename onto a file. Only a task that is run again meets one, with the
+                # same rows, and the few files at the top of a store.
+                if not self._is_file(full):
+                    raise
+                filesystem.delete_file(full)
+                filesystem.move(temporary, full)
+        except BaseException:
+            with suppress(OSError):
+                filesystem.delete_file(temporary)
+            raise
+
+    def _is_file(self, full: str) -> bool:
+        return bool(self._opened[0].get_file_info(full).type == arrow_fs.FileType.File)
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file."""
+        with self._explained("read", path), self._opened[0].open_input_file(self.full_path(path)) as stream:
+            return bytes(stream.read())
+
+    def write_frame(self, path: str, frame: Frame) -> int:
+        """Writes a frame, and says how many bytes it takes."""
+        data = _encoded(frame, "uncompressed" if self.local else "lz4")
+        self.write(path, data)
+        return len(data)
+
+    def read_frame(
+        self,
+        path: str,
+        columns: Sequence[str] | None = None,
+        where: pl.Expr | None = None,
+        rows: int | None = None,
+    ) -> Frame:
+        """A frame: those of the columns that it has, and the rows for which `where` holds.
+
+        `rows` is how many it was written with; another number is damage. A local file is mapped, not
+        read: what nobody looks at stays on the disk. The file may be deleted meanwhile, as a mapping
+        holds it; it is never written to again.
+        """
+        data = self._mapped(path)
+        needed = None if columns is None else {*columns, *(() if where is None else where.meta.root_names())}
+        try:
+            frame = _decoded(data, needed)
+        # A panic of Polars is no Exception, and damaged bytes can cause one.
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ArrowException, OSError) as error:
+            raise self.damaged(path, _first_line(error)) from error
+        if rows is not None and frame.height != rows:
+            raise self.damaged(path, f"it has {frame.height} rows, and was written with {rows}")
+        frame = frame if where is None else frame.filter(where)
+        return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
+
+    def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
+        """Writes frames of the same columns as the parts of one file, and says how many bytes it takes."""
+        tables = [part.rechunk().to_arrow() for part in parts]
+        sink = pa.BufferOutputStream()
+        options = arrow_ipc.IpcWriteOptions(compression=None if self.local else "lz4")
+        with arrow_ipc.new_file(sink, tables[0].schema, options=options) as writer:
+            for table in tables:
+                batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+                writer.write_batch(batches[0])
+        data = memoryview(sink.getvalue())
+        self.write(path, data)
+        return len(data)
+
+    def read_part(self, path: str, number: int) -> Frame:
+        """One part of a file; the others stay where they are."""
+        return self._parts(path, lambda _: [number])[0]
+
+    def read_parts(self, path: str) -> list[Frame]:
+        """All parts of a file."""
+        return self._parts(path, range)
+
+    def _parts(self, path: str, chosen: Callable[[int], Iterable[int]]) -> list[Frame]:
+        with self._explained("read", path):
+            data = self._mapped(path) if self.local else self._opened[0].open_input_file(self.full_path(path))
+        frames = []
+        try:
+            reader = arrow_ipc.open_file(data)
+            for number in chosen(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate()
+                frame = pl.from_arrow(batch, rechunk=False)
+                assert isinstance(frame, pl.DataFrame)
+                frames.append(frame)
+        except (ArrowException, ValueError) as error:
+            raise self.damaged(path, _first_line(error)) from error
+        return frames
+
+    def _mapped(self, path: str) -> Any:
+        """The bytes of a file as a buffer; those of a local file as they lie on the disk."""
+        if not self.local:
+            return pa.py_buffer(self.read(path))
+        with self._explained("read", path):
+            full = self.full_path(path)
+            if not os.path.getsize(full):  # there is nothing to map
+                return pa.py_buffer(b"")
+            with pa.memory_map(full) as stream:
+                return stream.read_buffer()
+
+    def list_files(self, folder: str = "", recursive: bool = True) -> list[Listed]:
+        """The files in a folder, sorted by path; none if it is missing."""
+        found = self._infos(folder, recursive)
+        skip = len(self._opened[1]) + 1
+        files = [Listed(f.path[skip:], f.size or 0) for f in found if f.type == arrow_fs.FileType.File]
+        return sorted(files, key=lambda f: f.path)
+
+    def names(self) -> list[str]:
+        """What lies directly below the root, files and folders; nothing if the root is missing."""
+        return sorted(f.base_name for f in self._infos("", recursive=False))
+
+    def _infos(self, folder: str, recursive: bool) -> list[Any]:
+        selector = arrow_fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=recursive)
+        with self._explained("list", folder):
+            return list(self._opened[0].get_file_info(selector))
+
+    def make_root(self) -> None:
+        """Makes the root, and the folders above it."""
+        with self._explained("make", ""):
+            if self.local:
+                self._make_folder(self.full_path(""))
+            else:
+                self._opened[0].create_dir(self.full_path(""), recursive=True)
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; one that is already gone is no error."""
+        with suppress(FileMissing), self._explained("delete", path):
+            self._opened[0].delete_file(self.full_path(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of this path."""
+        with self._explained("look at", path):
+            return self._is_file(self.full_path(path))
+
+    def damaged(self, path: str, why: str) -> StoreError:
+        """The error that names a damaged file."""
+        return StoreError(
+            f"{self}/{path} is damaged: {why}",
+            next_step="put the file back from a backup, or build the store anew from its sources",
+        )
+
+    @contextmanager
+    def _explained(self, verb: str, path: str) -> Iterator[None]:
+        """Turns what the system says into what a person can act on."""
+        where = f"{self}/{path}" if path else str(self)
+        try:
+            yield
+        except OSError as error:
+            raise _explanation(verb, where, error) from error
+        except ArrowException as error:
+            raise StoreError(f"could not {verb} {where}: {_first_line(error)}") from error
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a file is one that was never finished, or is just being written."""
+    name = path.rsplit("/", 1)[-1]
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def _encoded(frame: Frame, compression: Literal["uncompressed", "lz4"]) -> memoryview:
+    """A frame as an Arrow file."""
+    if all(_is_fixed(type_) for type_ in frame.dtypes):
+        table = frame.rechunk().to_arrow()  # one batch: its readers search it as a whole
+        sink = pa.BufferOutputStream()
+        codec = None if compression == "uncompressed" else compression
+        options = arrow_ipc.IpcWriteOptions(compression=codec)
+        with arrow_ipc.new_file(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+        return memoryview(sink.getvalue())
+    # Polars takes longer, but writes of a few strings out of many only those.
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc(buffer, compression=compression, record_batch_size=max(frame.height, 1))
+    return buffer.getbuffer()
+
+
+def _is_fixed(type_: pl.DataType) -> bool:
+    """Whether all values of a type take the same space, and pyarrow knows it."""
+    plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
+    return plain and type_ not in (pl.Int128, pl.UInt128)
+
+
+def _decoded(data: Any, columns: set[str] | None) -> Frame:
+    """The columns of an Arrow file, without a copy of what is not compressed."""
+    try:
+        reader = arrow_ipc.open_file(data)
+    except pa.ArrowNotImplementedError:  # pyarrow does not know the 128-bit integers of Polars
+        frame = pl.read_ipc(data.to_pybytes())
+        return frame if columns is None else frame.select(c for c in frame.columns if c in columns)
+    if columns is not None:
+        places = [i for i, name in enumerate(reader.schema.names) if name in columns]
+        reader = arrow_ipc.open_file(data, options=arrow_ipc.IpcReadOptions(included_fields=places))
+    table = reader.read_all()
+    table.validate()
+    mapped = pl.from_arrow(table, rechunk=False)
+    assert isinstance(mapped, pl.DataFrame)
+    return mapped
+
+
+def _without_secrets(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", text)
+
+
+def _first_line(error: BaseException) -> str:
+    return _without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+
+
+def _explanation(verb: str, where: str, error: OSError) -> StoreError:
+    if error.errno in _FULL:
+        return StoreError(
+            f"there is no space left to {verb} {where}",
+            next_step="make space and start again; the store is as its last finished step left it",
+        )
+    if error.errno in _DENIED:
+        return StoreError(
+            f"no right to {verb} {where}: {os.strerror(error.errno or 0)}",
+            next_step="run as a user who may, or change the rights of the folder",
+        )
+    if isinstance(error, FileNotFoundError) and verb in ("write", "make"):
+        return StoreError(
+            f"could not {verb} {where}: the folder that it lies in cannot be made",
+            next_step="check the path and the file system, or choose another place for the store",
+        )
+    if isinstance(error, FileNotFoundError):
+        return FileMissing(
+            f"{where} is missing",
+            next_step="put the file back from a backup, or build the store anew from its sources",
+        )
+    if error.errno in (errno.ENOTDIR, errno.EISDIR):
+        return StoreError(
+            f"could not {verb} {where}: a file is where a folder should be, or the other way round",
+            next_step="move it away, or choose another place for the store",
+        )
+    return StoreError(
+        f"could not {verb} {where}: {_first_line(error)}",
+        next_step="check the disk or the connection to the file system, and start again",
+    )

@@ -1,0 +1,220 @@
+"""The manifest: what a store is after a step. One small file for each step, never changed.
+
+A step writes its runs, then its sinks, then its manifest. Whoever reads takes the last manifest, and then
+only files that it names: no reader waits for a writer, and none sees half a step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from everview.errors import StoreError, counted
+from everview.operators.columnar.frame import BEFORE_ALL, INFINITY
+from everview.storage.files import FileMissing, Files
+from everview.storage.runs import FOLDERS, Run, TraceId
+from everview.storage.trace import missing_run
+
+FORMAT = 1
+FOLDER = "manifests"
+
+_NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
+_ATTEMPTS = 3
+
+Traces = Mapping[TraceId, tuple[Run, ...]]
+
+
+class DamagedManifest(StoreError):
+    """A manifest that was written whole and is so no longer."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A store after a step.
+
+    `bound` is the common bound of its streams, `bounds` has that of each stream and time line; `present`
+    is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `newest` has the
+    newest timestamp of each stream and time line, `heard` when (by the clock on the wall) a stream last had
+    rows, `counts` how many of its rows were taken, late and refused; `start` is the least timestamp of the
+    first slice. `since` says from which bound on a view answers that was made later. `marks` has the bounds
+    of the last steps: a step's changes are those between its bound and the one before. `changed` has the
+    files of each source that were found changed after they were read, with the time of the change.
+    `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
+    `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
+    """
+
+    step: int = 0
+    bound: int = BEFORE_ALL
+    bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    present: int = BEFORE_ALL
+    traces: Traces = field(default_factory=dict)
+    batch: int | None = None
+    finished: bool = False
+    newest: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    heard: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    start: int | None = None
+    since: Mapping[str, int] = field(default_factory=dict)
+    marks: Sequence[tuple[int, int]] = ()
+    changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    scheduled: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+
+    @property
+    def ticking(self) -> tuple[int, int]:
+        """From when until when the clock ticks: from the first timestamp to the newest; never, if none came.
+
+        >>> Manifest(start=3, present=9).ticking
+        (3, 9)
+        """
+        return INFINITY if self.start is None else self.start, self.present
+
+    def runs(self, trace: TraceId) -> tuple[Run, ...]:
+        """The runs of one trace; none if it has not yet begun."""
+        return self.traces.get(trace, ())
+
+    def of(self, kind: str, owner: str | None = None) -> dict[TraceId, tuple[Run, ...]]:
+        """The traces of a kind, or those of one owner: all parts and partitions."""
+        wanted = None if owner is None else owner.casefold()
+        return {t: r for t, r in self.traces.items() if t.kind == kind and wanted in (None, t.owner)}
+
+    def keeps_rows_of(self, name: str) -> bool:
+        """Whether there are rows of a stream or table of this name, as a DROP leaves that was interrupted."""
+        folded = name.casefold()
+        known = {n.casefold() for n in (*self.counts, *self.bounds)}
+        return folded in known or any(t.owner == folded for t in self.traces if t.kind != "state")
+
+    def still_scheduled(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Return the scheduled changes without those that the bound has passed."""
+        left = {t: [c for c in cs if c["at"] > self.bound] for t, cs in self.scheduled.items()}
+        return {table: changes for table, changes in left.items() if changes}
+
+    def with_traces(self, changed: Traces) -> Manifest:
+        """With new lists of runs for some traces; a trace without runs is not kept."""
+        traces = {**self.traces, **changed}
+        return replace(self, traces={trace: tuple(runs) for trace, runs in traces.items() if runs})
+
+    def paths(self) -> set[str]:
+        """All files that it names."""
+        return {run.path for runs in self.traces.values() for run in runs}
+
+    def to_json(self) -> str:
+        """As text, with a checksum.
+
+        >>> manifest = Manifest(3, 7, {"s": {"ts": 7}}, 9)
+        >>> Manifest.from_json(manifest.to_json()) == manifest
+        True
+        """
+        body = {
+            **{name: value for name, value in vars(self).items() if name != "traces"},
+            "traces": [
+                {**vars(trace), "runs": [run.to_json() for run in self.traces[trace]]}
+                for trace in sorted(self.traces)
+            ],
+        }
+        return json.dumps({"format": FORMAT, "crc32": _checksum(body), "body": body})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Manifest:
+        """The manifest that `to_json` wrote; ValueError if it did not write this."""
+        whole = json.loads(text)
+        if not isinstance(whole, dict) or not isinstance(whole.get("format"), int):
+            raise ValueError("this is no manifest")
+        if whole["format"] > FORMAT:
+            raise StoreError(
+                f"it was written by a newer Everview (format {whole['format']}, this one reads {FORMAT})",
+                next_step="upgrade Everview",
+            )
+        body = whole.get("body")
+        if not isinstance(body, dict) or whole.get("crc32") != _checksum(body):
+            raise ValueError("its checksum is wrong")
+        traces = {
+            TraceId(t["kind"], t["owner"], t["part"], t["partition"]): tuple(map(Run.from_json, t["runs"]))
+            for t in body.pop("traces")
+        }
+        body["marks"] = tuple((step, bound) for step, bound in body["marks"])
+        body["counts"] = {name: tuple(counts) for name, counts in body["counts"].items()}
+        return cls(**body, traces=traces)
+
+
+def path_of(step: int) -> str:
+    """
+    >>> path_of(12)
+    'manifests/00000012.json'
+    """
+    return f"{FOLDER}/{step:08}.json"
+
+
+def write(files: Files, manifest: Manifest) -> None:
+    """Writes a manifest; from then on it is the last one."""
+    files.write(path_of(manifest.step), manifest.to_json().encode())
+
+
+def steps(files: Files) -> list[int]:
+    """The steps whose manifests are there, in order."""
+    found = (_NAME.fullmatch(f.path) for f in files.list_files(FOLDER, recursive=False))
+    return sorted(int(m[1]) for m in found if m is not None)
+
+
+def read(files: Files, step: int) -> Manifest:
+    """The manifest of a step; an error that names the file if it is damaged or too new."""
+    path = path_of(step)
+    data = files.read(path)
+    try:
+        return Manifest.from_json(data)
+    except StoreError as error:
+        raise StoreError(f"{files}/{path}: {error.what}", next_step=error.next_step) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedManifest(
+            f"{files}/{path} is damaged: {str(error).splitlines()[0]}",
+            next_step="put the file back from a backup; or delete it and the last file in the commits folder "
+            f"of Spark's checkpoint, with its .crc: step {step} is then run again on top of step {step - 1}",
+        ) from error
+
+
+def latest(files: Files, only_reading: bool = False) -> Manifest | None:
+    """The last manifest; None before the first step.
+
+    A manifest is renamed into place whole, so a damaged one is damage of the disk. Who writes must not go
+    on from the one before: Spark would not send the batch again. Who only reads may, and is warned.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return _latest(files, only_reading)
+        except FileMissing:
+            continue  # it was cleaned away since it was listed: there is a later one
+    raise StoreError(
+        f"the manifests of {files} go away faster than they can be read",
+        next_step="keep more of them when you clean the store",
+    )
+
+
+def _latest(files: Files, only_reading: bool) -> Manifest | None:
+    found = steps(files)
+    for step in reversed(found):
+        try:
+            return read(files, step)
+        except DamagedManifest as error:
+            if not only_reading or step == found[0]:
+                raise
+            warnings.warn(f"{error.what}; reading the store as it was before step {step}", stacklevel=3)
+    return None
+
+
+def check_runs(files: Files, manifest: Manifest) -> None:
+    """Raises an error if a file that the manifest names is missing: to be asked when a store is started."""
+    there = {f.path for folder in FOLDERS.values() for f in files.list_files(folder)}
+    missing: Sequence[str] = sorted(manifest.paths() - there)
+    if missing:
+        error = missing_run(files, missing[0])
+        more = f" (and {counted(len(missing) - 1, 'more file')})" if len(missing) > 1 else ""
+        raise FileMissing(f"{error.what}: {path_of(manifest.step)}{more}", next_step=error.next_step)
+
+
+def _checksum(body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True).encode())

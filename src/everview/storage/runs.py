@@ -1,0 +1,197 @@
+"""Runs: what is known of a file of rows without reading it, and what it is called.
+
+A kernel is deterministic, and so is the name of a run of its state: the trace it belongs to, the step that
+wrote it, and its number within the step. Other runs have names of their own in each attempt.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from everview.errors import StoreError
+from everview.operators.columnar.frame import FROM, INFINITY, LEAST, UNTIL, Frame, N
+from everview.storage.files import Files
+from everview.storage.names import safe_name
+
+# The folder of each kind of trace.
+FOLDERS = {
+    "state": "runs", "view": "views", "complete": "complete", "inbox": "inbox", "late": "late",
+    "rejected": "rejected", "port": "ports", "scheduled": "scheduled",
+}  # fmt: skip
+
+_NUMBERS = re.compile(r"p\d+-(\d+)-(\d+)\.arrow")
+_PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
+
+
+@dataclass(frozen=True, order=True)
+class TraceId:
+    """Which trace: a part of an operator's state, a view's changes, a stream's inbox, its late rows, …
+
+    Names that differ in case only are one name, as in the catalog.
+    """
+
+    kind: str
+    owner: str
+    part: str = ""
+    partition: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in FOLDERS:
+            raise StoreError(f"there is no kind of trace '{self.kind}'", choices=FOLDERS)
+        object.__setattr__(self, "owner", self.owner.casefold())
+        object.__setattr__(self, "part", self.part.casefold())
+
+    @property
+    def folder(self) -> str:
+        parts = [FOLDERS[self.kind], safe_name(self.owner), *([safe_name(self.part)] if self.part else [])]
+        return "/".join(parts)
+
+    def path(self, step: int, sequence: int) -> str:
+        """The path of a run below the store's root.
+
+        >>> TraceId("state", "join 3", "left", 5).path(12, 0)
+        'runs/join_3~5f339b4f3261/left/p0005-00000012-0000.arrow'
+        """
+        return f"{self.folder}/p{self.partition:04}-{step:08}-{sequence:04}.arrow"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An immutable file of rows.
+
+    Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
+    the order of their ends, into equal parts: so one can tell how many have ended without reading any.
+    `negative` is how many rows take others back; None for rows that are no changes, but are added up.
+    """
+
+    path: str
+    rows: int
+    least_until: int
+    greatest_until: int
+    least_from: int
+    greatest_from: int
+    bytes: int
+    ends: tuple[int, ...] = ()
+    negative: int | None = None
+
+    @classmethod
+    def of(cls, path: str, frame: Frame, size: int) -> Run:
+        """The run of a frame, which is not empty, that takes so many bytes."""
+        until, since = _column(frame, UNTIL, INFINITY), _column(frame, FROM, LEAST)
+        least, greatest = int(until.min()), int(until.max())
+        ends: tuple[int, ...] = ()
+        if least < greatest and len(until) >= _PARTS:
+            places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
+            ends = tuple(np.partition(until, places)[places].tolist())
+        negative = int((frame[N] < 0).sum()) if N in frame.columns else None
+        begins = int(since.min()), int(since.max())
+        return cls(path, frame.height, least, greatest, *begins, size, ends, negative)
+
+    @property
+    def cancelling(self) -> int:
+        """How many rows may cancel others, or add up with them."""
+        return self.rows if self.negative is None else self.negative
+
+    def alive(self, bound: int) -> int:
+        """At least so many rows have an end after the bound, and at most an eighth of all more.
+
+        >>> run = Run("a", 80, 10, 90, 0, 9, 0, (20, 30, 40, 50, 60, 70, 80))
+        >>> run.alive(9), run.alive(30), run.alive(31), run.alive(89), run.alive(90)
+        (80, 50, 50, 1, 0)
+        """
+        if bound < self.least_until:
+            return self.rows
+        # In the order of ends, ends[i] is that of row (i + 1) · rows / 8; the rows after it end no earlier.
+        later = bisect.bisect_right(self.ends, bound)
+        if later == len(self.ends):
+            return int(bound < self.greatest_until)
+        return self.rows - self.rows * (later + 1) // _PARTS
+
+    def holds(self, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> bool:
+        """Whether it can hold rows that end after an instant, end in (b0, b1], or hold at an instant."""
+        return (
+            (until_after is None or self.greatest_until > until_after)
+            and (due is None or (self.greatest_until > due[0] and self.least_until <= due[1]))
+            and (at is None or self.least_from <= at < self.greatest_until)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values; bounds of time are exact integers."""
+        out = {k: v for k, v in vars(self).items() if k not in ("ends", "negative")}
+        out |= {} if self.negative is None else {"negative": self.negative}
+        return out | ({"ends": list(self.ends)} if self.ends else {})
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Run:
+        """The run that `to_json` wrote."""
+        return cls(**{**body, "ends": tuple(body.get("ends", ()))})
+
+
+Traces = Mapping[TraceId, tuple[Run, ...]]
+
+
+def next_sequence(runs: Sequence[Run], step: int) -> int:
+    """The first number that no run of this step has taken."""
+    found = [_NUMBERS.fullmatch(run.path.rsplit("/", 1)[-1]) for run in runs]
+    return max((int(m[2]) + 1 for m in found if m is not None and int(m[1]) == step), default=0)
+
+
+def _column(frame: Frame, name: str, otherwise: int) -> np.ndarray:
+    if name in frame.columns:
+        return frame[name].cast(pl.Int64).to_numpy()
+    return np.full(frame.height, otherwise, dtype=np.int64)
+
+
+_SYNCS = 8  # so many files are brought to the disk at a time
+
+
+def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
+    """Waits until the files that are new are on the disk, with their folders; where that is wanted.
+
+    A manifest must name no file that a crash of the machine could take. The system writes many small files
+    faster when all are there than one after the other.
+    """
+    if not files.durable or not files.local:
+        return
+    old = {run.path for trace in after for run in before.get(trace, ())}
+    bring_files_to_disk(files, sorted({run.path for runs in after.values() for run in runs} - old))
+
+
+def bring_files_to_disk(files: Files, paths: Sequence[str]) -> None:
+    """Waits until some local files are on the disk, with their folders."""
+    folders = {above for path in paths for above in _folders(path)}
+    with ThreadPoolExecutor(_SYNCS) as pool:
+        list(pool.map(_synced, [files.full_path(path) for path in (*paths, *sorted(folders))]))
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a file lies in, from its own up to the root.
+
+    >>> _folders("runs/join/left/p0.arrow")
+    ['runs/join/left', 'runs/join', 'runs', '']
+    """
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:i]) for i in range(len(parts), -1, -1)]
+
+
+def _synced(path: str) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreError(
+            f"{path} could not be brought to the disk: {os.strerror(error.errno or 0)}",
+            next_step="check the disk and start again; the store is as its last finished step left it",
+        ) from error

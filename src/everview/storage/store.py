@@ -1,0 +1,276 @@
+"""A store: the folder in which a pipeline keeps all that it knows.
+
+    everview.json   the format, and what never changes: the number of partitions, the time zone
+    everview.lock   who is writing
+    catalog.json    the names
+    manifests/      what the store is after each step
+    runs/           the state of operators        views/      the changes of views
+    complete/       the present answers of COMPLETE views
+    inbox/          rows that wait for the bound  ports/      the same as kernels take them
+    late/, rejected/   rows that were not taken
+    checkpoint/     how far Spark has read the sources
+
+One process writes, under a lock; any number read, without one.
+
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> with Store.open(folder.name, Settings(partitions=4), create=True).lock() as store:
+...     store.write_manifest(Manifest(step=1, bound=5))
+>>> Store.open(folder.name).manifest().bound
+5
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from zoneinfo import ZoneInfo, available_timezones
+
+from everview.catalog import Catalog
+from everview.errors import StoreError, listed, nearest
+from everview.storage import manifest as manifests
+from everview.storage.compaction import Policy
+from everview.storage.files import FileMissing, Files, is_temporary
+from everview.storage.lock import LOCK, Lock, acquire
+from everview.storage.manifest import Manifest
+from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
+from everview.storage.trace import Trace
+
+FORMAT = 2  # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
+SETTINGS = "everview.json"
+CATALOG = "catalog.json"
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a store is made with and keeps for ever."""
+
+    partitions: int = 8
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if type(self.partitions) is not int:
+            raise TypeError("partitions is no whole number")
+        if not 0 < self.partitions <= 10_000:
+            raise StoreError(f"a store cannot have {self.partitions} partitions", choices=["1 … 10000"])
+        try:
+            ZoneInfo(self.time_zone)
+        except (ValueError, OSError, KeyError):
+            raise StoreError(
+                f"there is no time zone '{self.time_zone}'",
+                meant=nearest(self.time_zone, available_timezones()),
+                next_step="give a name such as Europe/Berlin, or UTC",
+            ) from None
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was cleaned away."""
+
+    files: int
+    bytes: int
+
+
+class Store:
+    """A store that is open; for writing once it is locked."""
+
+    def __init__(self, files: Files, settings: Settings) -> None:
+        self.files = files
+        self.settings = settings
+        self._lock: Lock | None = None
+        self._checked = False  # whether the files that the last manifest names are known to be there
+        self._last: Manifest | None = None  # the last one that was written under the lock
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Files,
+        settings: Settings | None = None,
+        *,
+        create: bool = False,
+        durable: bool = True,
+    ) -> Store:
+        """The store at a path; with `create` a new one where there is none.
+
+        With settings, they must be those of the store.
+        """
+        files = path if isinstance(path, Files) else Files(path, durable)
+        found = _settings(files)
+        if found is None and not create:
+            raise StoreError(_no_store(files), next_step="check the path, or make a store there")
+        if found is None:
+            found = _create(files, settings or Settings())
+        if settings is not None and settings != found:
+            raise StoreError(
+                f"the store {files} was made with {_shown(found)}, not with {_shown(settings)}",
+                next_step="leave that out, or make another store",
+            )
+        return cls(files, found)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lock(self) -> Store:
+        """This store, now for writing; an error if another process writes."""
+        if self._lock is None:
+            self._lock = acquire(self.files)
+            self._checked, self._last = False, None
+        return self
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far it has read the sources, as Spark calls it."""
+        files = self.files
+        return f"file://{files.full_path(CHECKPOINT)}" if files.local else f"{files.root}/{CHECKPOINT}"
+
+    def sync_checkpoint(self, batch: int) -> None:
+        """Waits until it is on the disk what a batch of Spark was.
+
+        A manifest says that a batch was done: Spark must never make another one of that number.
+        """
+        if not self.files.local or not self.files.durable:
+            return
+        logs = [f"{CHECKPOINT}/offsets/{batch}"]
+        there = self.files.list_files(f"{CHECKPOINT}/sources")
+        newest: dict[str, str] = {}
+        for file in there:
+            folder, name = file.path.rsplit("/", 1)
+            if name.split(".")[0].isdecimal():
+                newest[folder] = max(newest.get(folder, ""), name, key=lambda n: int(n.split(".")[0] or -1))
+        bring_files_to_disk(self.files, [*logs, *(f"{folder}/{name}" for folder, name in newest.items())])
+
+    def _must_be_locked(self) -> None:
+        if self._lock is None:
+            raise StoreError(f"the store {self.files} is open for reading", next_step="lock() it first")
+        self._lock.check()
+
+    def save_catalog(self, catalog: Catalog) -> None:
+        """Puts the catalog in the place of the one before."""
+        self._must_be_locked()
+        self.files.write(CATALOG, catalog.to_json().encode("utf-8", "surrogatepass"))
+
+    def load_catalog(self) -> Catalog:
+        """The catalog; an empty one before the first was saved."""
+        try:
+            return Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+        except FileMissing:
+            return Catalog()
+        except StoreError as error:
+            raise StoreError(f"{self.files}/{CATALOG}: {error.what}", next_step=error.next_step) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self.files.damaged(CATALOG, f"{type(error).__name__} {error}") from error
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Ends a step: what it wrote is now the store."""
+        self._must_be_locked()
+        manifests.write(self.files, manifest)
+        self._last = manifest
+
+    def manifest(self) -> Manifest:
+        """The last manifest; before the first step an empty one, of step 0.
+
+        Who writes is told of a damaged file, and at the start of a missing one; who only reads gets the
+        manifest before a damaged one, and a warning.
+        """
+        if self._lock is None:
+            return manifests.latest(self.files, only_reading=True) or Manifest()
+        if self._last is not None:
+            return self._last  # who holds the lock wrote it
+        found = manifests.latest(self.files) or Manifest()
+        if not self._checked:
+            manifests.check_runs(self.files, found)
+            self._checked = True
+        return found
+
+    def trace(self, manifest: Manifest, trace: TraceId, policy: Policy | None = None) -> Trace:
+        """A trace as a manifest has it."""
+        return Trace(trace, manifest.runs(trace), self.files, policy or Policy())
+
+    def clean(self, keep_manifests: int = 20) -> Cleaned:
+        """Deletes all but the last manifests, what none of these names, and files never finished.
+
+        To be called between steps: the runs of a step under way are not yet named. A reader has the time
+        of so many steps to finish what it began.
+        """
+        self._must_be_locked()
+        steps = manifests.steps(self.files)
+        kept = steps[-max(1, keep_manifests) :]
+        # The last one must be readable; of an older one that is damaged nobody can want the files.
+        named = set() if not kept else manifests.read(self.files, kept[-1]).paths()
+        for step in kept[:-1]:
+            try:
+                named |= manifests.read(self.files, step).paths()
+            except manifests.DamagedManifest:
+                continue
+        named |= {manifests.path_of(step) for step in kept}
+        # Manifests go first: none that can be found names a file that is gone.
+        folders = (manifests.FOLDER, *FOLDERS.values())
+        there = [f for folder in folders for f in self.files.list_files(folder)]
+        gone = [f for f in there if f.path not in named]
+        gone += [f for f in self.files.list_files("", recursive=False) if is_temporary(f.path)]
+        for file in gone:
+            self.files.delete(file.path)
+        return Cleaned(len(gone), sum(f.bytes for f in gone))
+
+
+def _settings(files: Files) -> Settings | None:
+    """The settings of a store; None if there is none at this place."""
+    if not files.exists(SETTINGS):
+        return None
+    data = files.read(SETTINGS)
+    try:
+        body = json.loads(data)
+        version = int(body.pop("format"))
+        if version == FORMAT:
+            return Settings(**body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise files.damaged(SETTINGS, str(error)) from error
+    newer = version > FORMAT
+    raise StoreError(
+        f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
+        f" (format {version}, this one reads {FORMAT})",
+        next_step="upgrade Everview"
+        if newer
+        else "run its SQL with --path on a new folder, or open it with the Everview that made it",
+    )
+
+
+def _create(files: Files, settings: Settings) -> Settings:
+    """Makes a store, if there is nothing else; if another process just did, its settings."""
+    if _others(files) and _settings(files) is None:
+        raise StoreError(_no_store(files), next_step="choose an empty folder, or one that is not there yet")
+    files.make_root()
+    lock = acquire(files)
+    try:
+        found = _settings(files)
+        if found is None:
+            files.write(SETTINGS, json.dumps({"format": FORMAT, **asdict(settings)}, indent=2).encode())
+        return found or settings
+    finally:
+        lock.release()
+
+
+def _others(files: Files) -> list[str]:
+    """What lies at the place of a store and is not a store's."""
+    return [f for f in files.names() if f != LOCK and not is_temporary(f)]
+
+
+def _no_store(files: Files) -> str:
+    others = _others(files)
+    if others:
+        return f"{files} is not an Everview store: it holds other files ({listed(others)})"
+    return f"there is no Everview store at {files}"
+
+
+def _shown(settings: Settings) -> str:
+    return f"{settings.partitions} partitions and time zone {settings.time_zone}"

@@ -1,0 +1,154 @@
+"""A trace: the state of an operator in one partition, an immutable list of runs (DESIGN section 7).
+
+A task is given the runs that the last manifest names, reads of them what it needs, adds what its step adds,
+and hands back the new list; the files of the old one stay until no manifest names them.
+
+>>> import tempfile
+>>> from everview.operators.columnar.frame import changes, consolidate
+>>> folder = tempfile.TemporaryDirectory()
+>>> trace = Trace(TraceId("state", "join3", "left", 5), (), Files(folder.name))
+>>> trace = trace.append(changes({"v": [1, 2]}, [(0, 5, 1), (3, 9, 1)]), step=1, bound=4)
+>>> trace = trace.append(changes({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
+>>> trace.read(until_after=7).rows()
+[(2, 3, 9, 1), (2, 6, 9, -1)]
+>>> trace.merged(trace.runs, consolidate, step=2, bound=7).runs
+()
+>>> trace.drop_expired(9).runs
+()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+
+from everview.errors import StoreError
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
+from everview.storage.compaction import Policy, merges
+from everview.storage.files import FileMissing, Files
+from everview.storage.runs import Run, TraceId, next_sequence
+
+# Rows with a bound → as few rows that answer the same after it: `consolidate`, or the kernel's own.
+Shrink = Callable[[Frame, int], Frame]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The runs of one trace, and how to read and grow them. Every method leaves this one as it is."""
+
+    id: TraceId
+    runs: tuple[Run, ...]
+    files: Files
+    policy: Policy = field(default_factory=Policy)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept, also those that have ended or will cancel."""
+        return sum(run.rows for run in self.runs)
+
+    def drop_expired(self, bound: int) -> Trace:
+        """Without the runs whose rows have all ended; nothing is read, no file is deleted."""
+        return replace(self, runs=tuple(run for run in self.runs if run.greatest_until > bound))
+
+    def append(self, frame: Frame, step: int, bound: int = BEFORE_ALL) -> Trace:
+        """With the rows of a frame that end after the bound, as one run or one for each expiry bucket."""
+        frame = _ending_after(frame, bound)
+        if frame.is_empty():
+            return self
+        sequence = next_sequence(self.runs, step)
+        written = [
+            self._write(part, step, sequence + i)
+            for i, part in enumerate(self.policy.split(frame, bound) if UNTIL in frame.columns else [frame])
+        ]
+        return replace(self, runs=(*self.runs, *written))
+
+    def _write(self, frame: Frame, step: int, sequence: int) -> Run:
+        path = self.id.path(step, sequence)
+        return Run.of(path, frame, self.files.write_frame(path, frame))
+
+    def read(
+        self,
+        empty: Frame | None = None,
+        *,
+        until_after: int | None = None,
+        due: tuple[int, int] | None = None,
+        at: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Frame:
+        """The rows that end after an instant, end in (b0, b1], or hold at an instant; all without a wish.
+
+        Only runs that can have such rows are read. `empty` says which columns there are when no row is
+        found. Runs may have different columns, as the sums of a sweep do: what a run does not have is NULL.
+        """
+        wanted = [run for run in self.runs if run.holds(until_after, due, at)]
+        frames = [] if empty is None else [empty if columns is None else empty.select(columns)]
+        frames += [self._read_run(run, columns, _where(run, until_after, due, at)) for run in wanted]
+        if not frames:
+            return pl.DataFrame()
+        return frames[0] if len(frames) == 1 else self._together(frames)
+
+    def _read_run(self, run: Run, columns: Sequence[str] | None, where: pl.Expr | None) -> Frame:
+        try:
+            return self.files.read_frame(run.path, columns, where, run.rows)
+        except FileMissing as error:
+            raise missing_run(self.files, run.path) from error
+
+    def _together(self, frames: Sequence[Frame]) -> Frame:
+        try:
+            return pl.concat(frames, how="diagonal")
+        except pl.exceptions.PolarsError as error:
+            raise StoreError(
+                f"the runs in {self.files}/{self.id.folder} do not have the same types: {error}",
+                next_step="drop what they belong to and make it anew: it was changed under its old name",
+            ) from error
+
+    def compact(self, shrink: Shrink, step: int, bound: int) -> Trace:
+        """With fewer and larger runs where the policy finds that worth it; no answer after the bound changes.
+
+        `shrink` must give the same answers when it sees some of the rows only; all that add up, or drop
+        what another row makes needless, do.
+        """
+        trace = self.drop_expired(bound)
+        for group in merges(trace.runs, trace.policy, bound):
+            trace = trace.merged(group, shrink, step, bound)
+        return trace
+
+    def merged(self, group: Sequence[Run], shrink: Shrink, step: int, bound: int) -> Trace:
+        """With one run (or one for each bucket) in the place of some."""
+        together = replace(self, runs=tuple(group)).read(until_after=bound)
+        small = together if together.is_empty() else shrink(together, bound)
+        grown = self.append(small, step, bound)
+        gone = {run.path for run in group}
+        return replace(grown, runs=tuple(run for run in grown.runs if run.path not in gone))
+
+
+def missing_run(files: Files, path: str) -> StoreError:
+    """The error for a run that a manifest names and that is not there."""
+    return FileMissing(
+        f"{files}/{path} is missing, and a manifest names it",
+        next_step="who only reads and has read for long: read again, the file was cleaned away; "
+        "else put it back from a backup, or build the store anew from its sources",
+    )
+
+
+def _ending_after(frame: Frame, bound: int) -> Frame:
+    """The rows that end after the bound; most often these are all, and then nothing is done."""
+    if UNTIL not in frame.columns or bound == BEFORE_ALL:
+        return frame
+    later = frame[UNTIL].to_numpy() > bound
+    return frame if later.all() else frame[np.flatnonzero(later)]
+
+
+def _where(run: Run, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> pl.Expr | None:
+    """Which rows of a run are wanted; None if all are, as far as the run knows without reading."""
+    wanted = []
+    if until_after is not None and run.least_until <= until_after:
+        wanted.append(pl.col(UNTIL) > until_after)
+    if due is not None and not due[0] < run.least_until <= run.greatest_until <= due[1]:
+        wanted.append((pl.col(UNTIL) > due[0]) & (pl.col(UNTIL) <= due[1]))
+    if at is not None and not run.greatest_from <= at < run.least_until:
+        wanted.append((pl.col(FROM) <= at) & (pl.col(UNTIL) > at))
+    return pl.all_horizontal(wanted) if wanted else None

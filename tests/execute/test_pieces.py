@@ -1,0 +1,154 @@
+"""Pieces: every row comes to its partition once, in the slice in which it comes to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everview.algebra.types import INT
+from everview.errors import StoreError
+from everview.execute.catalyst import Row
+from everview.execute.lanes import InputProjection, Lane
+from everview.execute.pieces import Piece, due, merge_waiting, pieces_of, run_name, write_piece
+from everview.operators import ScanOperator
+from everview.operators.columnar.frame import Frame, Slice, changes
+from everview.storage.compaction import Policy
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId
+
+PARTITIONS = 3
+PORT = TraceId("port", "k")
+
+
+def carried(
+    begin: str = "_from", condition: str | None = None, place: str | None = "b0", everywhere: bool = False
+) -> InputProjection:
+    return InputProjection(("c1", "c0"), begin, "_until", "_n", condition, place, everywhere)
+
+
+def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
+    """Rows (value, from, partition, whether they are wanted); their begin on the lane is 100 later."""
+    frame = changes(
+        {"c0": [v[0] for v in values], "c1": [-v[0] for v in values]}, [(v[1], 10**6, 1) for v in values]
+    )
+    return frame.with_columns(
+        pl.Series("b0", [v[2] for v in values], pl.Int32),
+        pl.Series("b1", [v[3] for v in values], pl.Boolean),
+        (pl.col("_from") + 100).alias("b2"),
+    )
+
+
+def read(run: Run, lane: InputProjection, files: Files, slice_: Slice) -> list[list[tuple[object, ...]]]:
+    """What each partition gets."""
+    piece = Piece(run, lane.broadcast)
+    found = [piece.read(files, p, slice_) for p in range(PARTITIONS)]
+    return [[] if frame is None else frame.rows() for frame in found]
+
+
+VALUES = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, PARTITIONS - 1), st.booleans()),
+    min_size=1,
+)
+
+
+@given(VALUES, st.integers(-1, 50), st.integers(0, 50), st.booleans(), st.booleans())
+def test_each_row_comes_to_its_partition_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: list[tuple[int, int, int, bool]],
+    b0: int,
+    length: int,
+    moved: bool,
+    asks: bool,
+) -> None:
+    files = Files(str(tmp_path_factory.mktemp("ports")), durable=False)
+    lane = carried(begin="b2" if moved else "_from", condition="b1" if asks else None)
+    run = write_piece(PORT, lane, rows(values), run_name(1, ["k"]), files, PARTITIONS, here=0)
+    expected: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
+    for value, at, partition, wanted in values:
+        if b0 < at <= b0 + length and (wanted or not asks):
+            expected[partition].append((-value, value, at + 100 * moved, 10**6, 1))
+    if run is None:
+        assert asks
+        assert not any(value[3] for value in values)
+        return
+    assert read(run, lane, files, Slice(b0, b0 + length)) == expected
+
+
+def test_rows_without_a_place(tmp_path: Path) -> None:
+    files = Files(str(tmp_path), durable=False)
+    two = rows([(1, 5, 2, True), (2, 6, 1, True)])
+    everywhere, anywhere = carried(place=None, everywhere=True), carried(place=None)
+    for lane, expected in ((everywhere, [2, 2, 2]), (anywhere, [0, 2, 0])):
+        written = write_piece(PORT, lane, two, run_name(1, ["k"]), files, PARTITIONS, here=4)
+        assert written is not None
+        assert [len(part) for part in read(written, lane, files, Slice(0, 9))] == expected
+
+
+def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
+    files = Files(str(tmp_path), durable=False)
+    written = write_piece(PORT, carried(), rows([(1, 5, 0, True)]), "p.arrow", files, PARTITIONS, here=0)
+    assert written is not None
+    files.write(written.path, b"no Arrow file")
+    with pytest.raises(StoreError, match=r"p\.arrow is damaged"):
+        read(written, carried(), files, Slice(0, 9))
+
+
+def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
+    scan = ScanOperator("s", (INT,))
+    old, new = (
+        Lane(scan, 0, port, Row.of(["c0"], (INT,)), InputProjection(("c0",), partition=place))
+        for port, place in enumerate(("0", "1"))
+    )
+    names = [run_name(1, [old.key]), run_name(2, [old.key, new.key])]
+    inbox = tuple(Run(f"inbox/s/{n}", 1, 9, 9, at, at, 0) for at, n in enumerate(names, 1))
+    ports = {TraceId("port", old.key): inbox, TraceId("port", new.key): inbox[1:]}
+    manifest = Manifest(traces={TraceId("inbox", "s"): inbox, **ports})
+    both = due([old, new], manifest, Slice(0, 5))
+    assert both.rest == {scan: inbox[:1]}
+    assert {place: [p.run for p in pieces] for place, pieces in both.pieces.items()} == {
+        (0, 0): [inbox[1]],
+        (0, 1): [inbox[1]],
+    }
+    assert due([old], manifest, Slice(0, 5)).rest == {scan: inbox[1:]}
+    assert due([old, new], manifest, Slice(1, 5)).rest == {scan: ()}
+
+
+@given(st.lists(VALUES, min_size=8, max_size=8), st.integers(-1, 50), st.integers(0, 50))
+def test_many_runs_that_wait_are_merged_with_their_pieces(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[tuple[int, int, int, bool]]],
+    b0: int,
+    length: int,
+) -> None:
+    files = Files(str(tmp_path_factory.mktemp("ports")), durable=False)
+    scan, inbox = ScanOperator("s", (INT, INT)), TraceId("inbox", "s")
+    row = Row.of(["c1", "c0"], (INT, INT))
+    lane = Lane(scan, 0, 0, row, InputProjection.of(row, partition="b0"))
+    port = TraceId("port", lane.key)
+    traces: dict[TraceId, tuple[Run, ...]] = {}
+    for number, values in enumerate(batches):
+        name, frame = run_name(number, [lane.key]), rows(values)
+        path = f"{inbox.folder}/{name}"
+        raw = Run.of(path, frame, files.write_frame(path, frame))
+        piece = write_piece(port, carried(), frame, name, files, PARTITIONS, here=0)
+        assert piece is not None
+        traces[inbox] = (*traces.get(inbox, ()), raw)
+        traces[port] = (*traces.get(port, ()), piece)
+    before = Manifest(step=8, traces=traces)
+    after = before.with_traces(merge_waiting(before, files, Policy(cancelling=False, fan=8)))
+    assert [len(after.runs(trace)) for trace in (inbox, port)] == [1, 1]
+    slice_ = Slice(b0, b0 + length)
+
+    def there(manifest: Manifest) -> list[list[tuple[object, ...]]]:
+        found = due([lane], manifest, slice_)
+        assert not any(found.rest.values())
+        read_ = [read(piece.run, carried(), files, slice_) for piece in found.pieces.get((0, 0), ())]
+        return [sorted(row for parts in read_ for row in parts[p]) for p in range(PARTITIONS)]
+
+    assert there(after) == there(before)
+    assert pieces_of(after.with_traces({inbox: ()})) == {port: ()}
