@@ -105,8 +105,6 @@ class PlacedParser(SparkParser):
             self._fail("|> is not available", token, next_step="write a subquery: FROM (SELECT …)")
         if self._word() == "AS" and self._next and self._next.text.upper() == "OF":
             message = "AS OF may only end an ad hoc SELECT"
-        if message.endswith("does not support CTE"):
-            message = "WITH stands before a SELECT, and this is none"
         if message == "Expected TYPE after CAST" and token and token.token_type in WORDS:
             self._unknown_type(token)
         self._fail(message, token)
