@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
 from everview.sql.join_grammar import JoinParser
+from everview.sql.places import WORDS
 
 STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
@@ -174,12 +175,20 @@ class QueryParser(JoinParser):
             table.set("alias", alias)
         table.set("version", version or self._parse_version())
         self._take_sync(table)
+        self._parse_pivots()
         return table
 
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
             return None
+        self._parse_pivots()
         return super()._parse_table_alias(alias_tokens)
+
+    def _parse_pivots(self) -> None:
+        """Refuses PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
+        instead = _INSTEAD_OF_PIVOT.get(self._word())
+        if instead is not None and self._next.token_type in (TokenType.L_PAREN, *WORDS):
+            self._fail(f"{self._word()} is not available", next_step=instead)
 
     def _take_sync(self, relation: exp.Expr) -> None:
         """SYNC behind a relation, before its alias or after it, but once."""
@@ -217,5 +226,9 @@ class QueryParser(JoinParser):
 
 _NOT_NAMES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
 _QUERY_ENDS = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET)
+_INSTEAD_OF_PIVOT = {
+    "PIVOT": "aggregate with FILTER (WHERE …), once for each value",
+    "UNPIVOT": "UNION ALL one SELECT for each column",
+}
 # Two words that follow a relation and are no alias.
 _AFTER_RELATION = (("SYNC", "EVERY"), ("SYNC", "ON"), ("AS", "OF"), ("AT", "TIMESTAMP"))
