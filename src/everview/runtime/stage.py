@@ -216,7 +216,7 @@ def _(node: P.SweepKernel, new: Sequence[Frame]) -> dict[str, Frame]:
 
 @run_kernel.register
 def _(node: P.RowsKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
-    return latest_rows(new[0], state, node.count, _names(node.partition), _names(node.order))
+    return latest_rows(new[0], state, slice_, node.count, _names(node.partition), _names(node.order))
 
 
 @empty_state.register
@@ -227,7 +227,7 @@ def _(node: P.RowsKernel, new: Sequence[Frame]) -> dict[str, Frame]:
 @run_kernel.register
 def _(node: P.LatestKernel, new: Sequence[Frame], state: State, slice_: Slice) -> Result:
     deletes = P.column(len(node.types))
-    result = latest_per_key(new[0], state, _names(node.key), _names(node.order), deletes)
+    result = latest_per_key(new[0], state, slice_, _names(node.key), _names(node.order), deletes)
     return Result(result.output.drop(deletes), result.added)
 
 
