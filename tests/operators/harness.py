@@ -47,6 +47,7 @@ class Input:
     record: Callable[[random.Random], Record]
     signed: bool = False
     arrivals: bool = False  # rows of a base stream: their last column is when they begin, and they never end
+    endless: bool = False  # rows never end
     on_time: bool = False  # rows come in the slice in which they begin
     grid: int = 1  # begins and ends are multiples of it: many rows end as others begin
 
@@ -68,7 +69,7 @@ def random_rows(rng: random.Random, given: Input, most: int = 7) -> list[ChangeR
         record = given.record(rng)
         begin = rng.randrange(0, LAST, given.grid)
         lasts = given.grid * rng.randrange(1, 8 // given.grid + 1)
-        end = INFINITY if given.arrivals or rng.random() < 0.3 else begin + lasts
+        end = INFINITY if given.arrivals or given.endless or rng.random() < 0.3 else begin + lasts
         copies = rng.choice([1, 1, 1, 2])
         record = (*record, begin) if given.arrivals else record
         rows.append(ChangeRow(record, begin, end, copies))

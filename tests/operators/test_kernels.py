@@ -262,24 +262,44 @@ def arrivals_check(seed: int, step, empty, plan: N.Node, columns=TIMED, record=p
 def test_rows_window(seeds: range, count: int, partition: tuple[str, ...]) -> None:
     plan = N.Window(TS, Rows(count, partition))
 
-    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Increment:
-        return latest_rows(new[0], state, count, partition, ["ts", "k", "v"])
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
+        return latest_rows(new[0], state, slice_, count, partition, ["ts", "k", "v"])
 
     for seed in seeds:
         arrivals_check(seed, step, lambda new: {"open": new[0].clear()}, plan)
+
+
+@each_seed(8)
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("partition", [(), ("k",)])
+def test_rows_window_over_rows_that_come_in_any_order(
+    seeds: range, count: int, partition: tuple[str, ...]
+) -> None:
+    """They never end. When they begin, and when they come, has nothing to do with their timestamps."""
+    plan = N.Window(TS, Rows(count, partition))
+
+    def record(rng: random.Random) -> tuple[object, ...]:
+        return (*pair(rng), rng.randrange(6))
+
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
+        return latest_rows(new[0], state, slice_, count, partition, ["ts", "k", "v"])
+
+    for seed in seeds:
+        given = {"s": Input(TIMED, record, endless=True)}
+        check(seed, given, step, lambda new: {"open": new[0].clear()}, plan)
 
 
 @each_seed(1)
 def test_tagged(seeds: range) -> None:
     plan = N.Tagged(TS, ("k",), Comparison("=", TS.column("v"), Literal(0, BIGINT)))
 
-    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Increment:
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
         marked = (
             new[0]
             .with_columns((pl.col("v") == 0).alias("gone"))
             .select("k", "v", "ts", "gone", *new[0].columns[3:])
         )
-        result = latest_per_key(marked, state, ["k"], ["ts", "k", "v"], "gone")
+        result = latest_per_key(marked, state, slice_, ["k"], ["ts", "k", "v"], "gone")
         return Increment(result.output.drop("gone"), result.added)
 
     def empty(new: Sequence[Frame]) -> dict[str, Frame]:

@@ -192,8 +192,8 @@ def test_sweeps_tell_groups_apart(alike: None) -> None:
 
 
 def test_windows_of_rows_tell_partitions_apart(alike: None) -> None:
-    def step(new: Sequence[Frame], state: dict[str, Frame], _: Slice) -> Increment:
-        return latest_rows(new[0], state, 2, ["k"], ["ts", "k", "v"])
+    def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
+        return latest_rows(new[0], state, slice_, 2, ["k"], ["ts", "k", "v"])
 
     for seed in SEEDS:
         kernels.arrivals_check(

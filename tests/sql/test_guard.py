@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from everview.errors import EverviewError
-from everview.sql import Script, bind_statement, parse_script
+from everview.sql import Script, bind_script, bind_statement, parse_script
 from everview.sql.expressions import _HANDLERS
 from everview.sql.guard import USED
 from tests.sql.golden_cases import shown
@@ -136,6 +136,64 @@ def test_a_name_is_a_name(sql: str, at: str) -> None:
         f"expected a name\n  line 1, column {sql.index(at) + 1}\n    {sql}\n    {lead}{'^' * len(at)}\n"
         "  next: write a name, or leave this out"
     )
+
+
+# Signs and texts that sqlglot takes for a name behind AS. Spark takes none of them.
+NO_NAMES = ("5", "5.5", "5e3", "'x'", '"x"', "X'1F'", "r'x'", "<=", "||", "<>")
+BEHIND_AS = (
+    "SELECT k AS {} FROM s",
+    "SELECT k + 1 AS {}, v FROM s",
+    "SELECT x.k FROM s AS {}",
+    "SELECT x.k FROM (SELECT k FROM s) AS {}",
+    "SELECT x.k FROM s [RANGE 5 SECONDS] AS {}",
+    "SELECT x.a FROM (VALUES (1)) AS {} (a)",
+    "SELECT x.k FROM s JOIN r AS {} ON TRUE",
+    "SELECT x.k FROM s JOIN (r JOIN t ON TRUE) AS {} ON TRUE",
+    "SELECT x.a FROM s AS x ({}, b, c)",
+    "SELECT x.a FROM (SELECT k, v FROM s) AS x (a, {})",
+    "WITH c ({}) AS (SELECT k FROM s) SELECT k FROM s",
+    "UPDATE t AS {} SET name = 'a'",
+    "DELETE FROM t AS {} WHERE id = 1",
+)
+
+
+@pytest.mark.parametrize("sign", NO_NAMES)
+@pytest.mark.parametrize("sql", BEHIND_AS)
+def test_neither_a_sign_nor_a_text_is_a_name(sql: str, sign: str) -> None:
+    refusal = refused_name(sql.format(sign))
+    start = sql.index("{}")
+    lead = " " * start
+    assert refusal.splitlines()[:4] == [
+        "expected a name",
+        f"  line 1, column {start + 1}",
+        f"    {sql.format(sign)}",
+        f"    {lead}{'^' * len(sign)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM s {}",
+        "SELECT k FROM (SELECT k FROM s) {}",
+        "WITH {} AS (SELECT k FROM s) SELECT k FROM s",
+    ],
+)
+@pytest.mark.parametrize("text", ["'x'", '"x"'])
+def test_a_text_is_no_name_without_as(sql: str, text: str) -> None:
+    assert refused_name(sql.format(text)).endswith("  next: write `x`")
+
+
+def test_any_word_is_a_name_behind_as() -> None:
+    for word in ("x", "5a", "_5", "`5`", "`a b`", "from", "where", "year", "all", "timestamp", "é"):
+        (statement,) = parse_script(f"SELECT k AS {word} FROM s")
+        bind_statement(statement, Script(""), known())
+
+
+def refused_name(sql: str) -> str:
+    with pytest.raises(EverviewError) as refused:
+        list(bind_script(sql, known()))
+    return str(refused.value)
 
 
 # What changes nothing here: the dialect's own notes, words that are the default, names that need no relation.

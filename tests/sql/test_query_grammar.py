@@ -119,14 +119,17 @@ AS_OF = "end an ad hoc query with AS OF TIMESTAMP '…', or join a table with FO
          "TIMESTAMP AS OF behind a relation is not available", AS_OF),
         ("SELECT k FROM s FOR VERSION AS OF 1", "FOR VERSION AS OF 1",
          "FOR VERSION AS OF behind a relation is not available", AS_OF),
-        ("SELECT k FROM s ORDER BY ALL", "ORDER BY ALL", "ORDER BY ALL is not available",
-         "name the columns, or their positions: ORDER BY 1, 2"),
+        ("SELECT k FROM s PIVOT (SUM(k) FOR v IN (1))", "PIVOT", "PIVOT is not available",
+         "aggregate with FILTER (WHERE …), once for each value"),
+        ("SELECT k FROM (SELECT k, v FROM s) PIVOT (SUM(k) FOR v IN (1))", "PIVOT", "PIVOT is not available",
+         "aggregate with FILTER (WHERE …), once for each value"),
+        ("SELECT k FROM s x UNPIVOT (a FOR b IN (k, v))", "UNPIVOT", "UNPIVOT is not available",
+         "UNION ALL one SELECT for each column"),
+        ("SELECT 'a' SIMILAR TO 'b'", "'a' SIMILAR TO 'b'", "SIMILAR TO is not available", "use RLIKE"),
+        ("SELECT 'a' SIMILAR TO 'b' ESCAPE '#'", "'a' SIMILAR TO 'b'", "SIMILAR TO is not available",
+         "use RLIKE"),
         ("SELECT * FROM (VALUES (DEFAULT))", "(DEFAULT)",
          "DEFAULT may only stand in the VALUES of INSERT", "write the value"),
-        ("WITH a AS (SELECT 1) VALUES (1)", "VALUES", "WITH stands before a SELECT, not before VALUES",
-         "write SELECT * FROM (VALUES …)"),
-        ("WITH a AS (SELECT 1) ISTREAM(SELECT k FROM s)", "ISTREAM",
-         "WITH stands before a SELECT, not before ISTREAM", "put WITH into ISTREAM(…)"),
         ("SELECT k FROM s LIMIT 2147483648", "LIMIT 2147483648", "LIMIT is at most 2147483647", None),
         ("SELECT k FROM s OFFSET 2147483648", "OFFSET 2147483648", "OFFSET is at most 2147483647", None),
         ("SELECT name FROM m WHERE name LIKE ANY ()", "name LIKE ANY ()",
@@ -143,6 +146,42 @@ def test_what_is_not_available_is_said_in_its_own_words(
     sql: str, at: str, what: str, next_step: str | None
 ) -> None:
     assert said(sql) == message(sql, at, what, next_step)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, v FROM s", "SELECT * EXCEPT (ts) FROM s", "SELECT DISTINCT v, k FROM s",
+        "SELECT v, COUNT(*) FROM s GROUP BY ALL", "SELECT k, v FROM s UNION SELECT v, k FROM r",
+        "(SELECT k, v FROM s)", "SELECT s.k, r.k FROM s, r", "VALUES (1, 'a')", "SELECT k + 1, v AS x FROM s",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["", "DESC", "ASC NULLS LAST", "DESC NULLS FIRST"])
+def test_order_by_all_is_by_each_column(query: str, order: str) -> None:
+    (every,) = bind_script(f"{query} ORDER BY ALL {order} LIMIT 1", known())
+    (each,) = bind_script(f"{query} ORDER BY 1 {order}, 2 {order} LIMIT 1", known())
+    assert every == each
+
+
+@pytest.mark.parametrize(
+    ("sql", "same"),
+    [
+        ("SELECT k, v AS all FROM s ORDER BY all", "SELECT k, v AS all FROM s ORDER BY 2"),
+        ("SELECT k AS x FROM (SELECT k, v AS all FROM s) ORDER BY ALL",
+         "SELECT k AS x FROM (SELECT k, v AS all FROM s) AS q ORDER BY q.all"),
+    ],
+)  # fmt: skip
+def test_a_column_that_is_called_all_comes_first(sql: str, same: str) -> None:
+    one, other = (next(iter(bind_script(text, known()))) for text in (sql, same))
+    assert isinstance(one, S.Select)
+    assert isinstance(other, S.Select)
+    (mine,), (theirs,) = one.query.parts, other.query.parts
+    assert [str(key.expression) for key in mine.order] == [str(key.expression) for key in theirs.order]
+
+
+@pytest.mark.parametrize("order", ["ALL, k", "k, ALL", "s.all", "ALL + 1"])
+def test_all_is_no_column(order: str) -> None:
+    assert said(f"SELECT k FROM s ORDER BY {order}").startswith("there is no column '")
 
 
 def test_limit_all_is_no_limit() -> None:

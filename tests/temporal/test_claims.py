@@ -152,19 +152,43 @@ def test_unions(left: str, right: str, above: str, seed: int) -> None:
 
 
 def test_a_union_of_streams_with_different_points() -> None:
-    """Rows of the slower side come after those of the other that are younger."""
-    side = "SELECT k, ts FROM {} SYNC EVERY {} {}"
-    union = f"SELECT * FROM ({side.format('s', 3, US)} UNION ALL {side.format('r', '{}', US)})"
-    equal, different = (plan_of(f"{union.format(every)} [ROWS 2]", CATALOG) for every in (3, 7))
-    require_runnable(equal)
-    claims_hold(equal, 1)
+    """Rows of the slower side come after those of the other that are younger; no window of rows loses one."""
+    side = "SELECT k, ts FROM {} {} SYNC EVERY {} {}"
+    union = f"SELECT * FROM ({side.format('s', '{0}', 3, US)} UNION ALL {side.format('r', '{0}', '{1}', US)})"
+    for window in ("[ROWS 2]", "[PARTITION BY k ROWS 1]"):
+        equal, different = (plan_of(f"{union.format('', every)} {window}", CATALOG) for every in (3, 7))
+        assert str(edge(different)) == "WK±"
+        for seed in range(8):
+            for plan in (equal, different):
+                require_runnable(plan)
+                claims_hold(plan, seed)
+    ending = plan_of(f"{union.format(f'[RANGE 9 {US}]', 7)} [ROWS 2]", CATALOG)
     with pytest.raises(TemporalError) as refused:
-        require_runnable(different)
+        require_runnable(ending)
     assert str(refused.value) == (
-        "[ROWS 2] needs rows that come in the order of their time line, "
+        "[ROWS 2] needs rows that end in the order in which they came, "
         "and those of its input may do otherwise\n"
         "  next: put the window on the stream below, or use a time window"
     )
+
+
+@pytest.mark.parametrize("window", ["[ROWS 1]", "[ROWS 3]", "[PARTITION BY k ROWS 2]"])
+@pytest.mark.parametrize(
+    "below",
+    [
+        "SELECT s.k, s.ts FROM s JOIN r ON s.k = r.k",
+        "SELECT r.k, s.ts FROM r CROSS JOIN s",
+        "SELECT k, ts FROM ISTREAM(SELECT k, ts, COUNT(*) AS n FROM s [ROWS 3] GROUP BY k, ts)",
+        f"SELECT k, ts FROM DSTREAM(SELECT k, ts FROM s [RANGE 6 {US}] UNION ALL SELECT k, ts FROM r [NOW])",
+        f"SELECT k, ts FROM s SYNC EVERY 5 {US} UNION ALL SELECT k, ts FROM r",
+    ],
+)
+def test_windows_of_rows_that_come_in_any_order(below: str, window: str) -> None:
+    plan = plan_of(f"SELECT * FROM ({below}) {window}", CATALOG)
+    assert arrival(plan.inputs[0]) is None
+    require_runnable(plan)
+    for seed in range(5):
+        claims_hold(plan, seed)
 
 
 @pytest.mark.slow

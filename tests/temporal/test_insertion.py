@@ -13,6 +13,7 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.expressions import Column, Comparison, Expression, Literal
+from everview.algebra.time import Grid
 from everview.algebra.types import INT
 from everview.algebra.windows import Range, Rows
 from everview.errors import AlgebraError, EverviewError, TemporalError
@@ -164,6 +165,11 @@ TAKEN = [
     "SELECT ts FROM (SELECT DISTINCT ts, COUNT(*) AS n FROM latest GROUP BY ts)",
     "SELECT ts FROM ISTREAM(SELECT ts, k FROM s [ROWS 2])",
     "SELECT s.ts FROM s [ROWS 3] JOIN t ON s.k = t.id",
+    "SELECT ts FROM s INTERSECT ALL SELECT ts FROM r",
+    "SELECT ts FROM s [RANGE 5 MICROSECONDS] INTERSECT SELECT ts FROM r [RANGE 3 MICROSECONDS]",
+    "SELECT ts FROM s [ROWS 3] INTERSECT ALL SELECT ts FROM latest",
+    "SELECT ts FROM (SELECT ts, k FROM s INTERSECT SELECT ts, v FROM r)",
+    "SELECT ts FROM (SELECT ts, COUNT(*) AS n FROM s [ROWS 3] GROUP BY ts) INTERSECT SELECT ts FROM r",
 ]
 REFUSED = [
     "SELECT ts FROM s [ROWS 3] GROUP BY ts HAVING COUNT(*) = 1",
@@ -174,7 +180,52 @@ REFUSED = [
     "SELECT ts FROM ISTREAM(SELECT ts, COUNT(*) AS n FROM s [ROWS 3] GROUP BY ts)",
     "SELECT p.ts FROM (SELECT ts, COUNT(*) AS n FROM s [ROWS 3] GROUP BY ts) p JOIN t ON p.n = t.id",
     "SELECT ts FROM s EXCEPT SELECT ts FROM r [RANGE 3 MICROSECONDS]",
+    "SELECT ts FROM s INTERSECT SELECT ts FROM r SYNC EVERY INTERVAL '3' MICROSECOND",
+    "SELECT ts FROM s [RANGE 3 MICROSECONDS LAG 2 MICROSECONDS] INTERSECT ALL SELECT ts FROM r",
+    "SELECT ts FROM (SELECT ts, COUNT(*) AS n FROM s [ROWS 3] GROUP BY ts"
+    " INTERSECT SELECT ts, COUNT(*) AS n FROM r GROUP BY ts)",
 ]
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> N.Node:
+    """A random relation with a time line and a number, on time or not."""
+    base = draw(st.sampled_from([S, R]))
+    node: N.Node = draw(st.sampled_from([base, N.Tagged(base, ("k",))]))
+    match draw(st.sampled_from(["bare", "window", "grid", "groups", "groups of rows"])):
+        case "window":
+            node = N.Window(base, draw(time_windows() | row_windows()))
+        case "grid":
+            node = N.Synchronize(base, Grid(3))
+        case "groups":
+            node = N.Aggregate(node, (("ts", timeline(node)),), (("k", AggregateCall("count")),))
+        case "groups of rows":
+            rows = N.Window(base, Rows(3))
+            node = N.Aggregate(rows, (("ts", timeline(rows)),), (("k", AggregateCall("count")),))
+    return N.Project(node, (("ts", timeline(node)), ("k", Column.to(node.schema.find("k")))))
+
+
+@given(st.sampled_from([N.Intersection, N.MaxUnion]), sides(), sides(), st.integers(0, 10**6))
+@settings(max_examples=6 * settings().max_examples, suppress_health_check=list(HealthCheck))
+def test_both_sides_of_a_set_operation_are_on_time(
+    kind: Callable[[N.Node, N.Node], N.Node], left: N.Node, right: N.Node, seed: int
+) -> None:
+    both = kind(left, right)
+    plan = N.Project(both, (("ts", timeline(both)),))
+    if not is_inserted_on_time(plan):
+        return
+    rng = random.Random(seed)
+    assert not any(late(plan, inputs(rng)) for _ in range(10))
+
+
+@pytest.mark.parametrize(
+    ("late_side", "taken"), [(N.Window(R, Range(4)), True), (N.Synchronize(R, Grid(3)), False)]
+)
+def test_a_max_union_is_taken_if_both_sides_are(late_side: N.Node, taken: bool) -> None:
+    ours, theirs = (N.Project(n, (("ts", timeline(n)),)) for n in (S, late_side))
+    for plan in (N.MaxUnion(ours, theirs), N.MaxUnion(theirs, ours)):
+        assert is_inserted_on_time(plan) == taken
+        assert any(late(plan, inputs(random.Random(seed))) for seed in range(300)) != taken
 
 
 @pytest.mark.parametrize("sql", TAKEN)

@@ -34,6 +34,16 @@ LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's o
 RELIED_ON = {
     "spark.sql.ansi.enabled": "false",  # a bad cast is NULL: one row cannot stop a pipeline
     "spark.sql.session.timeZone": "UTC",
+    # What a text of SQL means: the user's session may read it otherwise.
+    "spark.sql.variable.substitute": "false",  # ${x} stands for itself, not for a setting or the environment
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.adaptive.enabled": "false",  # rows of a partition must meet their own state
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),  # else Spark adds the bytes up at each row

@@ -52,5 +52,5 @@ class LatestPerKeyOperator(StatefulOperator):
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         deletes = column(len(self.types))
         key, order = ([column(i) for i in part] for part in (self.key, self.order))
-        found = latest_per_key(new[0], state, key, order, deletes)
+        found = latest_per_key(new[0], state, slice_, key, order, deletes)
         return Increment(found.output.drop(deletes), found.added)

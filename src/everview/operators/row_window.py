@@ -50,4 +50,4 @@ class RowWindowOperator(StatefulOperator):
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         partition, order = ([column(i) for i in part] for part in (self.partition, self.order))
-        return latest_rows(new[0], state, self.count, partition, order)
+        return latest_rows(new[0], state, slice_, self.count, partition, order)

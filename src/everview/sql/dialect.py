@@ -403,6 +403,8 @@ _FIRST_WORDS = (
 class Everview(Spark):
     """The dialect's tokens are Spark's; only the grammar is ours."""
 
+    SUPPORTS_ORDER_BY_ALL = False  # it would make ALL of x.all, too; sql/ordering.py knows ORDER BY ALL
+
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]  # it\'s and it''s

@@ -119,6 +119,8 @@ class ExpressionBinder:
                 node,
                 next_step="use it in FROM, or as a condition of WHERE joined by AND: IN (…), EXISTS (…)",
             )
+        if isinstance(node, exp.SimilarTo):
+            return self.script.error("SIMILAR TO is not available", node, next_step="use RLIKE")
         return self.script.error("this kind of expression is not available", node)
 
     # One small function a kind of node

@@ -39,7 +39,9 @@ def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context
     names = [i.name for i in items]
     columns = zip(unique_names(names), items, strict=True)
     schema = Schema(tuple(Field(name, item.expression.type) for name, item in columns))
-    ordered = order.expressions if order is not None else ()
+    ordered: Sequence[exp.Expr] = order.expressions if order is not None else ()
+    if _means_all(ordered, [*names, *(c.name for c in scope.columns)]):
+        return Sorting(_every_key(schema, ordered[0]))
     wanted: list[Expression | Item] = []
     for syntax in ordered:
         if (place := _position(syntax.this, schema, context)) is not None:
@@ -69,8 +71,11 @@ def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context
 def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Context) -> tuple[SortKey, ...]:
     """ORDER BY of a set operation or of a query in brackets: its columns are all that there is."""
     schema = Schema(query.plan.schema.fields[: len(query.names)])
+    ordered: Sequence[exp.Expr] = order.expressions if order is not None else ()
+    if _means_all(ordered, query.names):
+        return _every_key(schema, ordered[0])
     keys = []
-    for syntax in order.expressions if order is not None else ():
+    for syntax in ordered:
         if (place := _position(syntax.this, schema, context)) is not None:
             keys.append(_key(place, syntax))
             continue
@@ -85,6 +90,17 @@ def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Co
     return tuple(keys)
 
 
+def _means_all(ordered: Sequence[exp.Expr], names: Sequence[str]) -> bool:
+    """Whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
+    target = ordered[0].this if len(ordered) == 1 else None
+    bare = isinstance(target, exp.Column) and not target.table and target.name.casefold() == "all"
+    return bare and all(name.casefold() != "all" for name in names)
+
+
+def _every_key(schema: Schema, syntax: exp.Expr) -> tuple[SortKey, ...]:
+    return tuple(_key(Column.to(f), syntax) for f in schema)
+
+
 def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
     return SortKey(expression, bool(syntax.args.get("desc")), bool(syntax.args.get("nulls_first")))
 
@@ -96,12 +112,6 @@ def _selected(wanted: Item, items: Sequence[Item]) -> int | None:
 
 def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression | None:
     """The column at a position in the SELECT list, if that is what is written."""
-    if isinstance(target, exp.Var):
-        raise context.script.error(
-            f"ORDER BY {target.name.upper()} is not available",
-            target if context.script.place(target) else target.find_ancestor(exp.Order) or target,
-            next_step="name the columns, or their positions: ORDER BY 1, 2",
-        )
     if not isinstance(target, exp.Literal) or target.is_string:
         return None
     position = constant_int(target, context.script, "ORDER BY")

@@ -6,7 +6,8 @@ brackets included, so that an error can underline the whole of what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from sqlglot import exp
@@ -22,6 +23,7 @@ Syntax = TypeVar("Syntax")
 
 TYPE_NAMES = (*SIMPLE_TYPES, "DECIMAL(p,s)")
 WORDS = (TokenType.VAR, TokenType.IDENTIFIER)
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING)
 _CLOSERS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
@@ -94,6 +96,36 @@ class PlacedParser(SparkParser):
             self._fail("something is missing after this comma", self._prev)
         return parsed
 
+    # Names: sqlglot takes nearly any token for one
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        if self._curr and self._curr.token_type == TokenType.ALIAS:
+            self._require_name(self._next)
+        return super()._parse_alias(this, explicit)
+
+    def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+        if self._curr and self._curr.token_type == TokenType.ALIAS:
+            self._require_name(self._next)
+        return super()._parse_table_alias(alias_tokens)
+
+    def _parse_function_parameter(self) -> exp.Expr | None:
+        """A name in the list behind an alias."""
+        self._require_name(self._curr)
+        return super()._parse_function_parameter()
+
+    def _parse_string_as_identifier(self) -> exp.Identifier | None:
+        self._require_name(self._curr if self._curr and self._curr.token_type in _TEXTS else None)
+        return None
+
+    def _require_name(self, token: Token | None) -> None:
+        """Refuses a number, a text or a sign of several characters where a name must stand."""
+        if not token or token.token_type == TokenType.IDENTIFIER:
+            return
+        if token.token_type in _TEXTS or token.token_type == TokenType.NUMBER:
+            self._fail("expected a name", token, next_step=f"write `{token.text}`")
+        if len(token.text) > 1 and not re.match(r"\w", token.text):
+            self._fail("expected a name", token)
+
     # Refusals
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
@@ -105,8 +137,6 @@ class PlacedParser(SparkParser):
             self._fail("|> is not available", token, next_step="write a subquery: FROM (SELECT …)")
         if self._word() == "AS" and self._next and self._next.text.upper() == "OF":
             message = "AS OF may only end an ad hoc SELECT"
-        if message.endswith("does not support CTE"):
-            message = "WITH stands before a SELECT, and this is none"
         if message == "Expected TYPE after CAST" and token and token.token_type in WORDS:
             self._unknown_type(token)
         self._fail(message, token)

@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
 from everview.sql.join_grammar import JoinParser
+from everview.sql.places import WORDS
 
 STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
@@ -36,12 +37,33 @@ class QueryParser(JoinParser):
         if query is None:
             self._fail("expected a SELECT")
             raise AssertionError
-        return self._parse_query_modifiers(self._parse_set_operations(query)) or query
+        query = self._parse_set_operations(query) or query
+        if isinstance(query, ast.StreamFunction) and self._curr and self._curr.token_type in _QUERY_ENDS:
+            query = exp.Subquery(this=query)  # which takes ORDER BY, LIMIT and OFFSET
+        return self._parse_query_modifiers(query) or query
 
     def _parse_select(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         if self._at_stream_function():
             return self._placed(self._parse_stream_function)  # type: ignore[no-any-return]
         return super()._parse_select(*arguments, **named)
+
+    def _parse_select_query(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+        """A SELECT, or WITH and any query. sqlglot would drop brackets behind WITH, windows and all."""
+        clause = self._parse_with()
+        if clause is None:
+            return super()._parse_select_query(*arguments, **named)
+        if not self._curr:
+            self._fail("expected a SELECT after WITH")
+        if not self._is_query_start():
+            self._fail(
+                f"WITH stands before a SELECT, not before {self._curr.text.upper()}",
+                next_step="put WITH before the SELECT",
+            )
+        query = self._parse_full_query()
+        if not isinstance(query, (exp.Select, exp.SetOperation, exp.Subquery)) or query.args.get("with_"):
+            query = exp.Subquery(this=query)
+        query.set("with_", clause)
+        return query
 
     def _at_stream_function(self) -> bool:
         return self._word() in STREAM_FUNCTIONS and self._next.token_type == TokenType.L_PAREN
@@ -113,10 +135,6 @@ class QueryParser(JoinParser):
             if cte.alias.casefold() in seen:
                 raise self._refused(f"WITH names '{cte.alias}' twice", cte.args["alias"])
             seen.add(cte.alias.casefold())
-        if clause is not None and (self._word() == "VALUES" or self._at_stream_function()):
-            word = self._word()
-            instead = "write SELECT * FROM (VALUES …)" if word == "VALUES" else f"put WITH into {word}(…)"
-            self._fail(f"WITH stands before a SELECT, not before {word}", next_step=instead)
         return clause
 
     def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
@@ -157,12 +175,20 @@ class QueryParser(JoinParser):
             table.set("alias", alias)
         table.set("version", version or self._parse_version())
         self._take_sync(table)
+        self._parse_pivots()
         return table
 
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
             return None
+        self._parse_pivots()
         return super()._parse_table_alias(alias_tokens)
+
+    def _parse_pivots(self) -> None:
+        """Refuses PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
+        instead = _INSTEAD_OF_PIVOT.get(self._word())
+        if instead is not None and self._next.token_type in (TokenType.L_PAREN, *WORDS):
+            self._fail(f"{self._word()} is not available", next_step=instead)
 
     def _take_sync(self, relation: exp.Expr) -> None:
         """SYNC behind a relation, before its alias or after it, but once."""
@@ -199,5 +225,10 @@ class QueryParser(JoinParser):
 
 
 _NOT_NAMES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
+_QUERY_ENDS = (TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET)
+_INSTEAD_OF_PIVOT = {
+    "PIVOT": "aggregate with FILTER (WHERE …), once for each value",
+    "UNPIVOT": "UNION ALL one SELECT for each column",
+}
 # Two words that follow a relation and are no alias.
 _AFTER_RELATION = (("SYNC", "EVERY"), ("SYNC", "ON"), ("AS", "OF"), ("AT", "TIMESTAMP"))

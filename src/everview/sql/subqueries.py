@@ -24,6 +24,7 @@ from everview.algebra.types import INT
 from everview.errors import EverviewError, counted
 from everview.sql.aggregation import aggregates_in
 from everview.sql.context import Context
+from everview.sql.ctes import bind_with
 from everview.sql.joins import bind_from, has_relation_parts, refuse_non_retroactive
 from everview.sql.scope import OuterColumn, Scope
 from everview.sql.selecting import bind_items
@@ -167,10 +168,14 @@ def _plain_select(
 
     None for any other query, which then cannot be correlated.
     """
+    while isinstance(query, exp.Subquery) and not has_relation_parts(query):
+        context = bind_with(query, context)
+        query = query.this
     if not isinstance(query, exp.Select) or any(
-        query.args.get(part) for part in ("group", "having", "distinct", "with_")
+        query.args.get(part) for part in ("group", "having", "distinct")
     ):
         return None
+    context = bind_with(query, context)
     conditions = split_conditions(query.args["where"].this if query.args.get("where") else None)
     plan, scope, rest = bind_from(query, context, conditions)
     binder = context.binder(scope, "WHERE")

@@ -76,7 +76,8 @@ def _(node: N.Table) -> Edge:
 def _(node: N.Window) -> Edge:
     below = edge(node.input)
     if isinstance(node.window, Rows):
-        order = Pattern.WK if node.window.partition_by else Pattern.WKS
+        in_order = not node.window.partition_by and arrival(node.input) is not None
+        order = Pattern.WKS if in_order else Pattern.WK
         return Edge(max(below.pattern, order), signed=True)
     if isinstance(node.window, Band):
         return below

@@ -22,13 +22,13 @@ def require_runnable(plan: N.Node) -> None:
 
 
 def _require_order(node: N.Window) -> None:
-    """Where rows come or go out of order, a row that was pushed out of a window of rows could come back."""
+    """Where rows go out of order, a row that was pushed out of a window of rows could come back."""
     below = edge(node.input)
     if below.signed:
         what = "are never taken back"
     elif below.pattern > Pattern.WKS:
         what = "end in the order in which they came"
-    elif arrival(node.input) is None:
+    elif below.pattern == Pattern.WKS and arrival(node.input) is None:
         what = "come in the order of their time line"
     else:
         return
