@@ -172,6 +172,7 @@ class _Graph:
         self._catalog = catalog
         self._numbers: dict[tuple[bool, N.Node], int] = {}
         self._found: dict[int, ExplainedOperator] = {}
+        self._named: set[StatefulOperator] = set()
         self._told: set[N.Node] = set()  # of a shared operator it is said once that it grows
         self._events: dict[str, int] = {}  # the event streams of the script, and who answers them
 
@@ -222,7 +223,7 @@ class _Graph:
             window=node.window if isinstance(node, N.Window) else None,
         )
         if not events:
-            own = self._lowering.own_operators(node)
+            own = self._not_yet_named(self._lowering.own_operators(node))
             made = replace(made, operators=tuple(own), state=state_of(own), method=_method(node, own))
         match node:
             case N.Stream(name=name) | N.Table(name=name):
@@ -230,6 +231,12 @@ class _Graph:
             case N.View(name=name):
                 made = replace(made, name=name, state=self._view(name))
         return made
+
+    def _not_yet_named(self, operators: Sequence[StatefulOperator]) -> list[StatefulOperator]:
+        """Return the operators that no node has named before; two nodes may become one operator."""
+        new = [operator for operator in operators if operator not in self._named]
+        self._named.update(new)
+        return new
 
     def _view(self, name: str) -> tuple[StatePart, ...]:
         """A view keeps its changes, as long as its history says; a complete one its answer as well."""
