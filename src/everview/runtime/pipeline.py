@@ -25,6 +25,7 @@ from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
 from everview.errors import StoreError, counted
 from everview.kernels.frame import BEFORE_ALL, LEAST
+from everview.runtime.batch_files import files_with_wildcards
 from everview.runtime.bounds import Arrived, move, took_in
 from everview.runtime.changed_files import changed_files
 from everview.runtime.differences import tell
@@ -400,7 +401,8 @@ class Pipeline:
                 if self._stopping:
                     raise InterruptedError("the pipeline is being stopped")  # the batch is not committed
                 try:
-                    self._step(work, (frame, sources), batch, False, told)
+                    found = files_with_wildcards(self.store.files.below(CHECKPOINT), work.fed, batch)
+                    self._step(work, (sources.with_files(frame, found), sources), batch, False, told)
                 except Exception as error:
                     self._failure = error
                     raise

@@ -6,6 +6,7 @@ or more than one, is refused. Keys are found by exact name, else in any case as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,12 +24,11 @@ from everview.runtime.reading import (
     columns_sql,
     encoding_of,
     file_options,
+    load_files,
     options_of,
-    path_pattern,
     place_of,
     required_cases,
     said,
-    source_name,
 )
 from everview.spark.guards import without_date_null
 from everview.spark.physical import column
@@ -41,14 +41,15 @@ _TIME_OF_DAY = r'"\s*(?:[^"\\]{0,4}\\[^"]*)?(?:T[0-9\\]|[0-9]{0,3}:)'
 _OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
 
 
-def open_json(session: SparkSession, entry: Fed, source: Source) -> DataFrame:
+def open_json(
+    session: SparkSession, entry: Fed, source: Source, files: Sequence[str] | None = None
+) -> DataFrame:
     """The rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
-    options, json = options_of(source), _Json(entry, source)
+    json = _Json(entry, source)
     whole = json.whole
-    reader = session.readStream.format("text").options(**file_options(entry))
     place = place_of(entry)
-    reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
-    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    ours = {"encoding": encoding_of(options_of(source)), "wholetext": str(whole).lower()}
+    frame = load_files(session, entry, "text", file_options(entry) | ours, files=files)
     # Bytes that are no text become U+FFFD, as they do in CSV; else they would come into Arrow as they are.
     valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
     frame = frame.selectExpr(valid, *columns_sql(place))

@@ -6,7 +6,7 @@ columns; a row that does not parse comes with the reason and its original text i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry
+from everview.runtime.batch_files import files_there
 from everview.runtime.differences import Difference, new_differences
 from everview.runtime.read_csv import open_csv
 from everview.runtime.read_json import open_json
@@ -35,13 +36,15 @@ class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
     `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
-    `differences` is where tasks report how the columns of files differ from those declared.
+    `differences` is where tasks report how the columns of files differ from those declared. `in_slots` puts
+    the columns of one source, by its number, where those of all sources are.
     """
 
     entries: tuple[Fed, ...]
     frame: DataFrame
     layout: Layout
     carried: tuple[Mapping[str, Carried], ...]
+    in_slots: Callable[[DataFrame, int], DataFrame]
     differences: Accumulator[frozenset[Difference]] | None = None
 
     @classmethod
@@ -74,17 +77,34 @@ class Sources:
         layout = Layout.of([e.columns.types for e in entries])
         beside = Layout.of([list(c.texts.values()) for c in carriages])
         versions = any(map(has_versions, entries))
-        placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
-            for i, (f, e, c) in enumerate(zip(frames, entries, carriages, strict=True))
-        ]
+
+        def in_slots(frame: DataFrame, number: int) -> DataFrame:
+            changes = _with_change(frame, entries[number])
+            return _in_slots(changes, number, layout, carriages[number], beside, versions)
+
+        placed = [in_slots(frame, i) for i, frame in enumerate(frames)]
         if heartbeat is not None:
             placed.append(_in_slots(heartbeat, -1, layout, Carriage(()), beside, versions))
         carried = tuple(
             dict(zip(of_one, c.carried(dict(zip(c.texts, map(brought, places), strict=True))), strict=True))
             for of_one, c, places in zip(mine, carriages, beside.sides, strict=True)
         )
-        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried)
+        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, carried, in_slots)
+
+    def with_files(self, frame: DataFrame, files: Mapping[str, Sequence[str]]) -> DataFrame:
+        """A batch in which the rows of some sources are those of just the files given, as URIs."""
+        if not files:
+            return frame
+        assert self.differences is not None
+        apart = {i: e for i, e in enumerate(self.entries) if e.name in files}
+        others = frame.where(f"{SOURCE} NOT IN ({', '.join(map(str, apart))})")
+        there = {i: files_there(frame.sparkSession, files[e.name]) for i, e in apart.items()}
+        read = [
+            self.in_slots(_open(frame.sparkSession, e, self.differences, there[i]), i)
+            for i, e in apart.items()
+            if there[i]
+        ]
+        return reduce(DataFrame.unionAll, read, others)
 
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: Fed, lossless: bool = True) -> Sources:
@@ -129,14 +149,22 @@ def _in_slots(
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
-def _open(session: SparkSession, entry: Fed, found: Accumulator[frozenset[Difference]]) -> DataFrame:
-    """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
+def _open(
+    session: SparkSession,
+    entry: Fed,
+    found: Accumulator[frozenset[Difference]],
+    files: Sequence[str] | None = None,
+) -> DataFrame:
+    """One source: the columns of its stream or table, the reason if a row was refused, its original text.
+
+    It is a stream, or, if files are given, the rows of those.
+    """
     source = entry.source
     assert source is not None
     try:
         if source.format in _WITH_COLUMNS:
-            return _WITH_COLUMNS[source.format](session, entry, source, found)
-        return (open_json if source.format == "json" else open_typed)(session, entry, source)
+            return _WITH_COLUMNS[source.format](session, entry, source, found, files)
+        return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
