@@ -36,8 +36,9 @@ from everview.spark.physical import column
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-# At the beginning of a value, perhaps with escaped signs before it or in it.
-_TIME_OF_DAY = r'"\s*(?:[^"\\]{0,4}\\[^"]*)?(?:T[0-9\\]|[0-9]{0,3}:)'
+# What a text begins with that may be a time without a date: such a time, or an escaped sign. The end of a key
+# must not look like it: then every line would be read again.
+TIME_OF_DAY = r'"\s*(?:T[0-9]|[0-9]{1,3}:|[^"\\]{0,4}\\)'
 _OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
 
 
@@ -167,7 +168,7 @@ class _Json:
         cases = []
         for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
             value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
-            there = f"{_LINE} RLIKE {string_sql(_TIME_OF_DAY)} AND {value} IS NOT NULL"
+            there = f"{_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
             why = said(field.name, value, str(field.type))
             cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
         return cases
