@@ -19,6 +19,7 @@ from everview.algebra.schema import names_beside
 from everview.algebra.text import string_sql
 from everview.catalog import Source, StreamEntry, TableEntry
 from everview.errors import StoreError, nearest
+from everview.runtime import names
 from everview.spark.physical import column
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
@@ -137,12 +138,8 @@ def required_cases(entry: Fed) -> list[str]:
 
 
 def source_name(entry: Fed) -> str:
-    """The name under which Spark remembers how far a source was read: letters, digits and _ only.
-
-    A source that was dropped and made again has another one, and so is read from its start.
-    """
-    name = "s_" + entry.name.casefold().encode().hex()
-    return f"{name}_{entry.incarnation}" if entry.incarnation else name
+    """The name under which Spark remembers how far a source was read."""
+    return names.source_name(entry.name, entry.incarnation)
 
 
 def path_of(source: Source) -> str:
