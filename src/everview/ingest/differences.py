@@ -19,6 +19,9 @@ Told = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
+MOST = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
+_MOST_AT_ONCE = 10_000
+
 
 class _Union(AccumulatorParam[frozenset[Difference]]):
     def zero(self, value: frozenset[Difference]) -> frozenset[Difference]:
@@ -27,7 +30,8 @@ class _Union(AccumulatorParam[frozenset[Difference]]):
     def addInPlace(
         self, value1: frozenset[Difference], value2: frozenset[Difference]
     ) -> frozenset[Difference]:
-        return value1 | value2
+        united = value1 | value2
+        return united if len(united) <= _MOST_AT_ONCE else value1
 
 
 def new_differences(context: SparkContext) -> Accumulator[frozenset[Difference]]:
@@ -50,6 +54,11 @@ def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> fr
     )
 
 
+def left_out(name: str, columns: Iterable[str]) -> frozenset[Difference]:
+    """Columns of a stream or table that nobody declared."""
+    return frozenset((name, LEFT_OUT, column, "") for column in columns)
+
+
 def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
     """What is to be said of differences that were not told yet, and all that are then told.
 
@@ -65,7 +74,7 @@ def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
     missing = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns:
+        if column in columns or len(columns) >= MOST:
             continue
         columns.append(column)
         if kind == LEFT_OUT:
