@@ -13,29 +13,29 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from everview.errors import listed, nearest
 
-Difference = tuple[str, str, str, str]
+ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 Told = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
 
-class _Union(AccumulatorParam[frozenset[Difference]]):
-    def zero(self, value: frozenset[Difference]) -> frozenset[Difference]:
+class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
+    def zero(self, value: frozenset[ColumnDifference]) -> frozenset[ColumnDifference]:
         return frozenset()
 
     def addInPlace(
-        self, value1: frozenset[Difference], value2: frozenset[Difference]
-    ) -> frozenset[Difference]:
+        self, value1: frozenset[ColumnDifference], value2: frozenset[ColumnDifference]
+    ) -> frozenset[ColumnDifference]:
         return value1 | value2
 
 
-def new_differences(context: SparkContext) -> Accumulator[frozenset[Difference]]:
+def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
     """Where tasks report differences."""
     return context.accumulator(frozenset(), _Union())
 
 
-def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[Difference]:
+def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[ColumnDifference]:
     """How the columns of a file of a stream or table differ from those declared.
 
     >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
@@ -50,7 +50,7 @@ def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> fr
     )
 
 
-def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
+def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told]:
     """What is to be said of differences that were not told yet, and all that are then told.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]

@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry, TableEntry
-from everview.execute.exchange import Layout, slot
+from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import run_name, write_piece
-from everview.execute.tasks import LINES, by_trace, settle_down, told_line, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
-from everview.ingest.refused import REASON as WHY
+from everview.ingest.refused import REJECTION_REASON as WHY
 from everview.ingest.refused import refused_rows, row_text, split_refused
 from everview.ingest.sources import Sources
 from everview.ingest.table_keys import INDEX, settle_keys
@@ -33,8 +33,8 @@ from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
-from everview.storage.manifest import Manifest, Traces
-from everview.storage.runs import Run, TraceId
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId, Traces
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def take_in(
     task = IntakeTask(
         sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
     )
-    lines = [json.loads(line.run) for line in frame.mapInArrow(task, LINES).collect()]
+    lines = [json.loads(line.run) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
         for name, came in line["arrived"].items():
@@ -132,7 +132,7 @@ class IntakeTask:
     """
 
     entries: tuple[FedEntry, ...]
-    layout: Layout
+    layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
     manifest: Manifest
     begin: int

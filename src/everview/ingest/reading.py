@@ -24,7 +24,7 @@ SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_te
 
 # Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
 FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"
-PLACE = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
+FILE_POSITION = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
 
 
 FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
