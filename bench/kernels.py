@@ -30,7 +30,7 @@ from everview.operators.columnar.frame import (
     Slice,
     State,
     alive,
-    consolidate,
+    consolidate_frame,
 )
 from everview.operators.columnar.hashing import hashes
 from everview.operators.columnar.profile import distinct_unsigned
@@ -103,7 +103,7 @@ def _two_sides(new: New) -> dict[str, Frame]:
 
 
 def _consolidated(part: str, rows: Frame, bound: int) -> Frame:
-    return consolidate(rows, bound)
+    return consolidate_frame(rows, bound)
 
 
 def _rows(count: int, start: int, seed: int, window: int, names: str = "kv", keys: int = KEYS) -> Frame:

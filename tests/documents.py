@@ -19,7 +19,7 @@ from everview.database import asks, rehearsed
 from everview.errors import EverviewError
 from everview.query import Report
 from everview.storage.files import Files
-from everview.storage.store import SETTINGS
+from everview.storage.store import SETTINGS_FILE
 from everview.ui import cli
 from everview.ui.output import write_answer
 
@@ -115,7 +115,7 @@ class Page:
             everview.connect = cli.connect = before
 
     def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
-        new = None if Files(path).exists(SETTINGS) else partitions or 2
+        new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2
         return everview.database.connect(path, spark or self.spark, new)
 
     def _python(self, block: Block) -> str:

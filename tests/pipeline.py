@@ -19,10 +19,10 @@ from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow
 from everview.algebra.evaluate import evaluate, holds
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY
+from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
-from everview.operators.columnar.frame import CHANGE, LEAST, Frame, Slice, alive
+from everview.operators.columnar.frame import CHANGE, Frame, Slice, alive
 from everview.operators.columnar.types import column_type
 from everview.plan.stages import Path, Port, Stage
 from everview.storage.files import Files

@@ -30,7 +30,7 @@ from everview.algebra.time import DAY, INFINITY, SECOND
 from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
-FORMAT = 1
+CATALOG_FORMAT = 1
 CLOCK = "clock"
 MAX_AHEAD = DAY  # unless a stream says otherwise
 
@@ -299,7 +299,7 @@ class Catalog:
     def to_json(self) -> str:
         """The catalog as text that a person can read."""
         body = {
-            "format": FORMAT,
+            "format": CATALOG_FORMAT,
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             "entries": [_entry_to_dict(e) for e in self],
@@ -317,10 +317,10 @@ class Catalog:
                 "this is not a catalog", next_step="check that the path is an Everview store"
             ) from None
         try:
-            if version > FORMAT:
+            if version > CATALOG_FORMAT:
                 raise StoreError(
                     f"the catalog was written by a newer Everview "
-                    f"(format {version}, this one reads {FORMAT})",
+                    f"(format {version}, this one reads {CATALOG_FORMAT})",
                     next_step="upgrade Everview",
                 )
             entries = [_entry_from_dict(e) for e in body["entries"]]

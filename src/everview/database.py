@@ -16,7 +16,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, counted
 from everview.plan.explain import Explanation
-from everview.query import Facts, Report, Status, create_sql, describe, store_status
+from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
 from everview.query.charts import Timeline, View
 from everview.query.charts.view import Instant, chronon_of
 from everview.sql import bind_script, declare, relation_of
@@ -38,12 +38,12 @@ _ATTEMPTS = 3  # to read a store that others write
 
 
 @dataclass(frozen=True, repr=False)
-class Done:
+class RunSummary:
     """What a run did: its steps, how far time came, and what was taken in and given out.
 
-    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1)
+    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1)
     nothing new; known to 1970-01-01T00:00:07.000000
-    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
+    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
     1 step in 0.1 s: 0 rows in, 2 changes; known to 1970-01-01T00:00:07.000000
     """
 
@@ -123,7 +123,7 @@ class Database:
                 return Report(made, ({"name": name, "sql": made},))
             case S.Describe(name):
                 facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog))
-                return describe(self._catalog.get(name), facts)
+                return describe_entry(self._catalog.get(name), facts)
         self._write()
         match statement:
             case S.Insert(target, _, at):
@@ -235,7 +235,7 @@ class Database:
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)
 
-    def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> Done:
+    def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> RunSummary:
         """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
         self._pipeline.check()
         self._write()
@@ -249,7 +249,9 @@ class Database:
                 arrived[name] = arrived[name] + came if name in arrived else came
             changes = {n: changes.get(n, 0) + k for n, k in step.changes.items()}
         seconds = sum(s.seconds for s in steps)
-        return Done(len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes)
+        return RunSummary(
+            len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes
+        )
 
     @contextmanager
     def _without_refused_views(self) -> Iterator[None]:
@@ -380,7 +382,7 @@ def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
 
 
 @contextmanager
-def explained_failures() -> Iterator[None]:
+def explain_query_failures() -> Iterator[None]:
     """What Spark raises while rows of an answer are read is raised as an error that a person can read."""
     from everview.execute.failures import explained_failures
 
@@ -408,9 +410,9 @@ def names_in(path: str, create: bool = False) -> Catalog:
     With `create`, where a store could be made there are no names yet.
     """
     from everview.storage.files import Files
-    from everview.storage.store import SETTINGS, Store
+    from everview.storage.store import SETTINGS_FILE, Store
 
-    nothing_yet = create and not Files(path).exists(SETTINGS)
+    nothing_yet = create and not Files(path).exists(SETTINGS_FILE)
     return Catalog() if nothing_yet else Store.open(path).load_catalog()
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra.time import Chronon
+from everview.algebra.time import LEAST, Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, compile_store
 from everview.errors import StoreError, counted
@@ -43,7 +43,7 @@ from everview.ingest.late import split_late
 from everview.ingest.scheduled import changes_after
 from everview.ingest.sources import Sources
 from everview.ingest.tables import Assignments, carry_out, change_of, require_key, rows_after
-from everview.operators.columnar.frame import BEFORE_ALL, LEAST
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.query.questions import Asked, require_view
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection

@@ -13,7 +13,7 @@ from everview.algebra.types import INT
 from everview.errors import StoreError
 from everview.execute.catalyst import Row
 from everview.execute.lanes import InputProjection, Lane
-from everview.execute.pieces import Piece, due, merge_waiting, pieces_of, run_name, write_piece
+from everview.execute.pieces import PartitionedInputFile, due, merge_waiting, pieces_of, run_name, write_piece
 from everview.operators import ScanOperator
 from everview.operators.columnar.frame import Frame, Slice, changes
 from everview.storage.compaction import Policy
@@ -45,7 +45,7 @@ def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
 
 def read(run: Run, lane: InputProjection, files: Files, slice_: Slice) -> list[list[tuple[object, ...]]]:
     """What each partition gets."""
-    piece = Piece(run, lane.broadcast)
+    piece = PartitionedInputFile(run, lane.broadcast)
     found = [piece.read(files, p, slice_) for p in range(PARTITIONS)]
     return [[] if frame is None else frame.rows() for frame in found]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from everview.algebra import types as T
 from everview.algebra.schema import Schema
 from everview.catalog import TableEntry
-from everview.ingest.scheduled import Change, Condition, changes_after, with_change
+from everview.ingest.scheduled import Change, MatchCondition, changes_after, with_change
 from everview.storage import manifest as manifests
 from everview.storage.manifest import Manifest
 
@@ -18,7 +18,7 @@ UPDATE = Change(
     7,
     "c0 = 1",
     ("c0", "upper(c1)"),
-    (Condition("m0", "m0_0 = c0", True),),
+    (MatchCondition("m0", "m0_0 = c0", True),),
     (("m0", (T.INT, T.decimal(5, 2))),),
     (("c1 IS NULL", "'why'"),),
 )

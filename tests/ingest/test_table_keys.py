@@ -9,8 +9,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.ingest.table_keys import PLACE, settled
-from everview.operators.columnar.frame import CHANGE, FROM, INFINITY, UNTIL, N
+from everview.algebra.time import INFINITY
+from everview.ingest.table_keys import _ROW_POSITION, settled
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
 
 Row = tuple[int, str | None]  # the key, and the rest of the row
 SCHEMA = {"c0": pl.Int32, "c1": pl.String}
@@ -61,7 +62,7 @@ def placed(batch: list[File], block: int) -> pl.DataFrame:
         for file in batch
         for i, row in enumerate(file.rows)
     ]
-    kinds = {**SCHEMA, **PLACE, **dict.fromkeys(CHANGE, pl.Int64)}
+    kinds = {**SCHEMA, **_ROW_POSITION, **dict.fromkeys(CHANGE, pl.Int64)}
     return pl.DataFrame(made, schema=kinds, orient="row")
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record, to_logical
+from everview.algebra.time import INFINITY
 from everview.algebra.types import BIGINT, DataType
 from everview.algebra.values import normal
 from everview.operators import ScanOperator, StatefulOperator
@@ -22,13 +23,12 @@ from everview.operators.columnar.frame import (
     BEFORE_ALL,
     CHANGE,
     HASH,
-    INFINITY,
     Frame,
     Increment,
     Slice,
     alive,
     by_position,
-    consolidate,
+    consolidate_frame,
     stacked,
 )
 from everview.reference.meaning import meaning
@@ -187,7 +187,7 @@ def _shrunk(
         return rows.drop(HASH, strict=False)
     if chance < 0.6:
         return rows.sample(fraction=1, shuffle=True, seed=rng.randrange(1000))
-    return consolidate(rows, bound) if compact is None else compact(name, rows, bound)
+    return consolidate_frame(rows, bound) if compact is None else compact(name, rows, bound)
 
 
 def state_rows(state: dict[str, Frame]) -> int:

@@ -46,7 +46,7 @@ def test_integers(rows: list[tuple[int, int]]) -> None:
     values, by = np.array([v for v, _ in rows]), np.array([n for _, n in rows])
     limbs = exact.of_integers(values)
     assert totals(limbs, len(rows)) == [v for v, _ in rows]
-    assert exact.wrapped(limbs, len(rows)).tolist() == values.tolist()
+    assert exact.wrap_to_int64(limbs, len(rows)).tolist() == values.tolist()
     assert exact.rounded(limbs, by, len(rows)).tolist() == [nearest(Fraction(v, n)) for v, n in rows]
 
 

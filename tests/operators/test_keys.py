@@ -19,7 +19,7 @@ from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.aggregates.counts import count_copies, empty_counts
 from everview.operators.aggregates.events import compact_events
 from everview.operators.columnar import hashing
-from everview.operators.columnar.frame import HASH, UNTIL, Frame, Increment, Slice, changes, consolidate
+from everview.operators.columnar.frame import HASH, UNTIL, Frame, Increment, Slice, changes, consolidate_frame
 from everview.operators.columnar.hashing import hashes, ordered_numbers
 from everview.operators.columnar.keys import arranged, grouped, matches
 from everview.operators.columnar.profile import distinct_unsigned, profile_difference
@@ -204,10 +204,10 @@ def test_windows_of_rows_tell_partitions_apart(alike: None) -> None:
 def test_a_state_is_coalesced_and_stays_sorted() -> None:
     rows = changes({"v": [1, 1, 1, 2, 2, 3]},
                    [(0, 5, 1), (5, 9, 1), (9, 12, 1), (0, 9, 2), (9, 12, 1), (20, 30, 1)])  # fmt: skip
-    small = consolidate(arranged(rows, ["v"]).reverse(), 3)
+    small = consolidate_frame(arranged(rows, ["v"]).reverse(), 3)
     assert small[HASH].is_sorted()
     assert sorted(small.drop(HASH).rows()) == [(1, 3, 12, 1), (2, 3, 9, 2), (2, 9, 12, 1), (3, 20, 30, 1)]
-    without_bound = consolidate(arranged(rows, ["v"]))
+    without_bound = consolidate_frame(arranged(rows, ["v"]))
     assert without_bound.drop(HASH).sort(pl.all()).equals(rows.sort(pl.all()))
 
 

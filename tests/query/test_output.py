@@ -21,7 +21,7 @@ from everview.algebra.changes import snapshot as snapshot_of
 from everview.algebra.time import INFINITY, LEAST, Chronon
 from everview.algebra.values import normal, record_ordering
 from everview.execute.catalyst import spark_schema
-from everview.query.output import intervals, snapshot, tags
+from everview.query.output import intervals, snapshot_rows, tags
 
 pytestmark = pytest.mark.spark
 
@@ -335,7 +335,7 @@ def test_cuts_are_together_one_cut(
 
 @pytest.mark.parametrize("t", [LEAST, 4, 9, LAST])
 def test_snapshots(rows: DataFrame, t: Chronon) -> None:
-    found = Counter(_record(r) for r in snapshot(rows, WIDTH, t).collect())
+    found = Counter(_record(r) for r in snapshot_rows(rows, WIDTH, t).collect())
     assert found == snapshot_of(_normal(_all()), t)
 
 
@@ -351,7 +351,7 @@ def test_rows_cross_few_exchanges(
     frames = {
         "tags": tags(rows, WIDTH, (0, 2), BEFORE, 9),
         "intervals": intervals(rows, WIDTH, BEFORE, 9, finished=False),
-        "snapshot": snapshot(rows, WIDTH, 3),
+        "snapshot": snapshot_rows(rows, WIDTH, 3),
     }
     frames[output].explain()
     assert capsys.readouterr().out.count("Exchange ") == exchanges

@@ -11,20 +11,20 @@ import polars as pl
 import pyarrow.fs as arrow_fs
 import pytest
 
+from everview.algebra.time import INFINITY
 from everview.errors import StoreError
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.columnar.frame import (
     BEFORE_ALL,
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     N,
     Slice,
     alive,
     changes,
-    consolidate,
+    consolidate_frame,
 )
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import FileMissing, Files
@@ -43,7 +43,7 @@ def new_trace(folder: Path | str, policy: Policy | None = None) -> Trace:
 
 def same(found: Frame, wanted: Frame, bound: int) -> bool:
     """Whether two states answer the same after a bound."""
-    left, right = (consolidate(f, bound).sort(pl.all()) for f in (found, wanted))
+    left, right = (consolidate_frame(f, bound).sort(pl.all()) for f in (found, wanted))
     return left.equals(right)
 
 
@@ -84,7 +84,7 @@ def check_against_a_plain_list(rng: random.Random) -> None:
         if rng.random() < 0.7:
             trace = trace.drop_expired(bound)
         if rng.random() < 0.7:
-            trace = trace.compact(consolidate, step, bound)
+            trace = trace.compact(consolidate_frame, step, bound)
         assert len({run.path for run in trace.runs}) == len(trace.runs)
         assert same(trace.read(EMPTY, until_after=bound), plain, bound)
         due = (bound, bound + rng.randrange(15))
@@ -173,11 +173,11 @@ def test_300_steps_stay_small(tmp_path: Path, make: Step, policy: Policy, most_r
         frame = make(rng, step, width)
         plain = pl.concat([plain, frame])
         before = {run.path for run in trace.runs}
-        trace = trace.append(frame, step, bound).compact(consolidate, step, bound)
+        trace = trace.append(frame, step, bound).compact(consolidate_frame, step, bound)
         written += sum(run.rows for run in trace.runs if run.path not in before)
         assert len(trace.runs) <= most_runs
         if step % 7 == 5:
-            plain = consolidate(alive(plain, bound), bound)
+            plain = consolidate_frame(alive(plain, bound), bound)
             assert trace.rows <= 1.5 * plain.height + policy.small
     assert same(trace.read(EMPTY, until_after=bound), alive(plain, bound), bound)
     assert written < 12 * 20 * 300, "each row is written a few times only"
@@ -231,7 +231,7 @@ def test_names_are_deterministic_and_never_taken_twice_in_a_step(tmp_path: Path)
     folder = first.runs[0].path.rsplit("/", 1)[0]
     names = [f"{folder}/p0005-00000007-000{i}.arrow" for i in range(3)]
     assert [run.path for run in first.runs] == names[:2]
-    merged = first.merged(first.runs, consolidate, 7, 3)
+    merged = first.merged(first.runs, consolidate_frame, 7, 3)
     assert [(run.path, run.rows) for run in merged.runs] == [(names[2], 1)]
     assert merged.append(frame, 8).runs[-1].path.endswith("p0005-00000008-0000.arrow")
 

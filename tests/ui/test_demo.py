@@ -17,7 +17,7 @@ from everview.algebra.time import INFINITY
 from everview.errors import EverviewError
 from everview.reference.work_out import work_out
 from everview.ui import demo as demos
-from everview.ui.replay import Event, batches, events, without_sources
+from everview.ui.replay import ReplayedRow, batches, events, without_sources
 
 FOLDER = Path(demos.__file__).with_name("demos")
 Views = dict[str, list[ChangeRow]]
@@ -131,7 +131,7 @@ def test_rows_are_due_at_their_time() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    rows = [Event(second, "s", {}) for second in (0.0, 4.0, 5.0, 10.0)]
+    rows = [ReplayedRow(second, "s", {}) for second in (0.0, 4.0, 5.0, 10.0)]
     found = []
     for due in batches(rows, 2.0, lambda: now[0], sleep):
         found.append([event.second for event in due])

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.expressions import Expression
 from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, MAX_PRECISION, VOID, DataType
 from everview.algebra.values import NAN, ordering
@@ -153,7 +153,7 @@ def _finish(total: Fraction | float, result: DataType, factor: Fraction) -> obje
     if result.is_decimal:
         return _to_decimal(exact, result)
     if result == INTERVAL:
-        return instant(_half_up(exact))
+        return checked_micros(_half_up(exact))
     return _to_float(exact)
 
 

@@ -95,10 +95,10 @@ def canonical(value: object) -> object:
     return NAN if isinstance(value, float) and math.isnan(value) else value
 
 
-def instant(micros: int) -> int | None:
+def checked_micros(micros: int) -> int | None:
     """The microseconds of a timestamp or an interval; NULL if they are out of its range.
 
-    >>> instant(5), instant(2**63)
+    >>> checked_micros(5), checked_micros(2**63)
     (5, None)
     """
     return micros if wrap(micros, 64) == micros else None
@@ -214,7 +214,7 @@ def _to_timestamp(value: Any, source: DataType, _: DataType) -> object:
     if source.name == "STRING":
         return parse_instant(value)
     if source.name == "DATE":
-        return instant(value * DAY)
+        return checked_micros(value * DAY)
     if source.is_float:
         return saturate(value * SECOND, 64) if math.isfinite(value) else None
     if source.is_decimal:

@@ -11,7 +11,8 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
-from everview.algebra.convert import canonical, convert, instant, try_convert
+from everview.algebra.changes import Record
+from everview.algebra.convert import canonical, checked_micros, convert, try_convert
 from everview.algebra.expressions import (
     And,
     Arithmetic,
@@ -47,9 +48,7 @@ from everview.algebra.types import (
 )
 from everview.algebra.values import NAN, ordering
 
-__all__ = ["NAN", "Record", "convert", "evaluate", "holds"]
-
-Record = tuple[object, ...]
+__all__ = ["NAN", "convert", "evaluate", "holds"]
 
 
 def holds(condition: Expression, schema: Schema, record: Record) -> bool:
@@ -182,7 +181,7 @@ def _(e: Negate, schema: Schema, record: Record) -> Any:
     if value is None:
         return None
     if e.type == INTERVAL:
-        return instant(-value)
+        return checked_micros(-value)
     return negated(value, e.type)
 
 
@@ -246,10 +245,10 @@ def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: 
     A date wraps; a timestamp or an interval out of its range is NULL.
     """
     if operator == "*":
-        return instant(left * right)
+        return checked_micros(left * right)
     if operator == "-" and (result, right) == (TIMESTAMP, -(2**63)):
         return None  # Spark adds the opposite, and there is none
     value = left + right if operator == "+" else left - right
     if result == DATE:
         return wrap(value, 32)
-    return instant(value * DAY if a == DATE else value)
+    return checked_micros(value * DAY if a == DATE else value)

@@ -12,10 +12,10 @@ from everview.algebra.values import ordering
 from everview.errors import AlgebraError
 
 
-def coalesce(*values: Any) -> Any:
+def coalesce_values(*values: Any) -> Any:
     """The first value that is not NULL.
 
-    >>> coalesce(None, 2, 3)
+    >>> coalesce_values(None, 2, 3)
     2
     """
     return next((v for v in values if v is not None), None)
@@ -60,8 +60,8 @@ def _comparable(types: Types, _: Constants) -> DataType:
 
 
 CONDITIONAL_FUNCTIONS = (
-    Row("coalesce", "T...", "T", coalesce, strict=False),
-    Row("nvl", "T, T", "T", coalesce, ("ifnull",), strict=False),
+    Row("coalesce", "T...", "T", coalesce_values, strict=False),
+    Row("nvl", "T, T", "T", coalesce_values, ("ifnull",), strict=False),
     Row("nvl2", "ANY, T, T", "T", lambda a, b, c: c if a is None else b, strict=False),
     Row("nullif", "ANY, ANY", _comparable, nullif, strict=False, typed=True),
     Row("if", "BOOLEAN, T, T", "T", lambda condition, a, b: a if condition else b, strict=False),

@@ -96,13 +96,13 @@ def log_of_base(base: float, x: float) -> float | None:
     return above / below
 
 
-def rounded(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP) -> Any:
+def round_value(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP) -> Any:
     """The value rounded to so many digits after the point, or before it where they are negative.
 
     >>> from everview.algebra.types import INT, TINYINT, decimal
-    >>> rounded((DOUBLE,), 2.5), rounded((INT, INT), 1250, -2), rounded((TINYINT, INT), 127, -1)
+    >>> round_value((DOUBLE,), 2.5), round_value((INT, INT), 1250, -2), round_value((TINYINT, INT), 127, -1)
     (3.0, 1300, -126)
-    >>> rounded((decimal(5, 3), INT), Decimal("1.255"), 2)
+    >>> round_value((decimal(5, 3), INT), Decimal("1.255"), 2)
     Decimal('1.26')
     """
     type_ = types[0]
@@ -289,7 +289,7 @@ _REAL: dict[str, Callable[[float], float]] = {
 
 
 def _half_even(types: Types, value: Any, digits: int = 0) -> Any:
-    return rounded(types, value, digits, ROUND_HALF_EVEN)
+    return round_value(types, value, digits, ROUND_HALF_EVEN)
 
 
 def _factorial(n: int) -> int | None:
@@ -317,7 +317,7 @@ MATH_FUNCTIONS = (
     Row("ceil", "NUMBER", "BIGINT", lambda x: to_whole(x, ROUND_CEILING)),
     Row("floor", "DECIMAL", _whole_type, lambda x: to_whole(x, ROUND_FLOOR)),
     Row("floor", "NUMBER", "BIGINT", lambda x: to_whole(x, ROUND_FLOOR)),
-    Row("round", "NUMBER[, INT]", _rounded_type, rounded, typed=True, constant=1),
+    Row("round", "NUMBER[, INT]", _rounded_type, round_value, typed=True, constant=1),
     Row("bround", "NUMBER[, INT]", _rounded_type, _half_even, typed=True, constant=1),
     Row("mod", "NUMBER, NUMBER", _modulo_type, modulo, typed=True),
     Row("pmod", "NUMBER, NUMBER", _modulo_type, positive_modulo, typed=True),

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.dates import (
     civil,
     clock_text,
@@ -103,7 +103,7 @@ def months_between(a: int, b: int) -> float | None:
     """
     (y1, m1, d1), (y2, m2, d2) = civil(a // DAY), civil(b // DAY)
     months = (y1 - y2) * 12 + m1 - m2
-    if instant(a // DAY * DAY) is None or instant(b // DAY * DAY) is None:
+    if checked_micros(a // DAY * DAY) is None or checked_micros(b // DAY * DAY) is None:
         return None
     both_last = last_day(a // DAY) == a // DAY and last_day(b // DAY) == b // DAY
     if d1 == d2 or both_last:
@@ -157,9 +157,9 @@ def date_trunc(unit: str, micros: int) -> int | None:
     """
     size = _CLOCK_UNITS.get(unit.upper())
     if size is not None:
-        return instant(micros - micros % size)
+        return checked_micros(micros - micros % size)
     days = trunc(micros // DAY, unit)
-    return None if days is None else instant(days * DAY)
+    return None if days is None else checked_micros(days * DAY)
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal) -> int | None:
@@ -174,7 +174,7 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
     clock = time_of_day(hour, minute, 0 if carry else micros // SECOND)
     if days is None or clock is None:
         return None
-    return instant(days * DAY + clock + (MINUTE if carry else micros % SECOND))
+    return checked_micros(days * DAY + clock + (MINUTE if carry else micros % SECOND))
 
 
 def timestamp_seconds(types: Types, seconds: Any) -> int | None:
@@ -187,7 +187,7 @@ def timestamp_seconds(types: Types, seconds: Any) -> int | None:
     if types[0].is_float:
         return saturate(seconds * SECOND, 64) if math.isfinite(seconds) else None
     micros = Fraction(seconds) * SECOND
-    return instant(micros.numerator) if micros.denominator == 1 else None
+    return checked_micros(micros.numerator) if micros.denominator == 1 else None
 
 
 def make_date(year: int, month: int, day: int) -> int | None:
@@ -244,7 +244,7 @@ TIME_FUNCTIONS = (
     Row("unix_micros", "INSTANT", "BIGINT", lambda t: t),
     Row("unix_date", "CIVIL", "INT", lambda d: d),
     Row("timestamp_seconds", "NUMBER", "TIMESTAMP", timestamp_seconds, typed=True),
-    Row("timestamp_millis", "INTEGER", "TIMESTAMP", lambda n: instant(n * MILLISECOND)),
+    Row("timestamp_millis", "INTEGER", "TIMESTAMP", lambda n: checked_micros(n * MILLISECOND)),
     Row("timestamp_micros", "INTEGER", "TIMESTAMP", lambda n: n),
     Row("date_from_unix_date", "INT", "DATE", lambda n: n),
     Row("from_unixtime", "BIGINT", "STRING", _seconds_text),

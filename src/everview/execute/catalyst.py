@@ -14,8 +14,7 @@ from everview.algebra.text import Written, literal_sql, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.execute.guards import catalyst_sql
-
-FROM, UNTIL, N = CHANGE = ("_from", "_until", "_n")
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
 
 _TYPES: dict[T.DataType, S.DataType] = {
     T.BOOLEAN: S.BooleanType(), T.TINYINT: S.ByteType(), T.SMALLINT: S.ShortType(), T.INT: S.IntegerType(),
@@ -45,10 +44,10 @@ def null_sql(type_: T.DataType) -> str:
     return f"CAST(NULL AS {type_sql(T.INT if type_ == T.VOID else type_)})"
 
 
-def value_sql(value: object, type_: T.DataType) -> str:
+def column_value_sql(value: object, type_: T.DataType) -> str:
     """A value as a column carries it.
 
-    >>> value_sql(None, T.VOID), value_sql(5, T.BIGINT)
+    >>> column_value_sql(None, T.VOID), column_value_sql(5, T.BIGINT)
     ('CAST(NULL AS INT)', '5L')
     """
     return null_sql(type_) if value is None else literal_sql(value, type_)

@@ -20,12 +20,12 @@ from everview.execute.program import Program
 from everview.execute.tasks import StageTask
 from everview.operators.columnar.frame import Slice
 from everview.storage.files import Files
-from everview.storage.manifest import Traces
+from everview.storage.runs import Traces
 
 SMALL = 20_000  # rows, new ones and state
 
 
-def evaluate(
+def evaluate_slice(
     session: SparkSession,
     files: Files,
     partitions: int,

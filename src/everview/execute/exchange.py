@@ -14,24 +14,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
 from everview.algebra.types import DataType
-from everview.execute.catalyst import FROM, UNTIL, N, Row, null_sql
+from everview.execute.catalyst import Row, null_sql
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 PARTITION, SIDE, LINE, LEG = "_partition", "_side", "_line", "_leg"
 
 
 @dataclass(frozen=True)
-class Layout:
+class SlotLayout:
     """Which slot each column of each side goes into, and the types of the slots."""
 
     sides: tuple[tuple[int, ...], ...]
     slots: tuple[DataType, ...]
 
     @classmethod
-    def of(cls, sides: Sequence[Sequence[DataType]]) -> Layout:
+    def of(cls, sides: Sequence[Sequence[DataType]]) -> SlotLayout:
         """Slots are shared by columns of the same type on different sides.
 
         >>> from everview.algebra.types import INT, STRING
-        >>> Layout.of([[INT, STRING], [STRING, STRING]]).sides
+        >>> SlotLayout.of([[INT, STRING], [STRING, STRING]]).sides
         ((0, 1), (1, 2))
         """
         slots: list[DataType] = []
@@ -72,7 +73,7 @@ class Leg:
 class Exchange:
     """What a stage reads: the layout of its rows, and whether they carry lines of the stages before."""
 
-    layout: Layout
+    layout: SlotLayout
     partitions: int
     lines: bool
 

@@ -19,20 +19,21 @@ from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
-from everview.execute.catalyst import CHANGE, N, Row, long_sql, null_sql, spark_schema, spark_type, value_sql
-from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, by_number, slot
+from everview.execute.catalyst import Row, column_value_sql, long_sql, null_sql, spark_schema, spark_type
+from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Leg, SlotLayout, by_number, slot
 from everview.execute.lanes import InputProjection, ProjectedRows, ProjectionsByNumber, projected_column
+from everview.operators.columnar.frame import CHANGE, N
 from everview.plan.stages import Stage
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
 # What comes back of a step: a line for each run that was written, or with no trace one for all of a task.
-LINES = "trace string, run string"
+RUN_LINES = "trace string, run string"
 
 
 # Makes the function that Spark calls, for rows in a layout, or split among the ports; it yields rows in the
 # other layout, or lines.
-Task = Callable[[Layout | ProjectionsByNumber, Layout | None], Batches]
+Task = Callable[[SlotLayout | ProjectionsByNumber, SlotLayout | None], Batches]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class _HandedOn:
     """The rows that a stage hands on, and for each of their numbers the columns."""
 
     frame: DataFrame
-    layout: Layout
+    layout: SlotLayout
     types: Sequence[tuple[DataType, ...]]
 
     def row(self, number: int, name: str) -> Row:
@@ -68,7 +69,7 @@ def chain(
         beats = handed_on is None and (stage.exchanges or number in woken)
         if not frames and not beats:
             continue
-        if beats and frames and isinstance(given, Layout):
+        if beats and frames and isinstance(given, SlotLayout):
             frames.append(Exchange(given, partitions, False).heartbeat(session))
         elif beats:
             frames.append(heartbeats(session, partitions))
@@ -76,8 +77,8 @@ def chain(
         if PARTITION in rows.columns:
             rows = rows.repartitionById(partitions, F.col(PARTITION))
         types = [stage.types(register) for register in stage.hands_on]
-        out = Layout.of(types) if types else None
-        done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
+        out = SlotLayout.of(types) if types else None
+        done = rows.mapInArrow(task(given, out), RUN_LINES if out is None else handed_on_schema(out))
         handed_on = None if out is None else _HandedOn(done, out, types)
         ends += [done] if out is None else []
     return ends
@@ -109,9 +110,9 @@ class _Reading:
     first: bool
     handed_on: _HandedOn | None
 
-    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], Layout]:
+    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], SlotLayout]:
         """Rows that know their partition, one for each port that takes them, in parts of the same columns."""
-        layout = Layout.of([port.types for port in self.stage.ports])
+        layout = SlotLayout.of([port.types for port in self.stage.ports])
         exchange = Exchange(layout, partitions, self.handed_on is not None)
         from_stage: dict[int, list[Leg]] = {}
         frames = []
@@ -175,12 +176,12 @@ class _Staying:
     """Rows under numbers, and the columns in which they bring along what is taken of them."""
 
     projected: Mapping[int, ProjectedRows]
-    layout: Layout
+    layout: SlotLayout
 
     @classmethod
     def of(cls, rows: Mapping[int, Sequence[Row]]) -> _Staying:
         projected = {n: ProjectedRows(tuple(r), tuple(map(InputProjection.of, r))) for n, r in rows.items()}
-        return cls(projected, Layout.of([list(p.texts.values()) for p in projected.values()]))
+        return cls(projected, SlotLayout.of([list(p.texts.values()) for p in projected.values()]))
 
     def _texts(self, number: int) -> list[str]:
         """What rows of a number have in each column."""
@@ -239,13 +240,13 @@ def constant_rows(session: SparkSession, source: P.ConstantOperator) -> DataFram
     if not names or not source.records:
         values = [(*row, LEAST, INFINITY, 1) for row in source.records]
         return session.createDataFrame(values, spark_schema(source.types))
-    rows = (", ".join(map(value_sql, row, source.types)) for row in source.records)
+    rows = (", ".join(map(column_value_sql, row, source.types)) for row in source.records)
     values_sql = ", ".join(f"({row})" for row in rows)
     columns = ", ".join(names)
     return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS fixed ({columns})")
 
 
-def handed_on_schema(layout: Layout) -> S.StructType:
+def handed_on_schema(layout: SlotLayout) -> S.StructType:
     """The columns of what a stage hands on: which of its rows this is, or a line, and the slots."""
     slots = [S.StructField(slot(i), spark_type(t)) for i, t in enumerate(layout.slots)]
     times = [S.StructField(name, S.LongType()) for name in CHANGE]

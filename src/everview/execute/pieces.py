@@ -29,7 +29,7 @@ AT = "_at"  # when a row came to be, where that is not its begin
 
 
 @dataclass(frozen=True)
-class Piece:
+class PartitionedInputFile:
     """A piece as a task reads it."""
 
     run: Run
@@ -97,13 +97,13 @@ def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
 class Due:
     """Where the rows of a slice come from: pieces for ports of stages, and runs that Spark must read."""
 
-    pieces: Mapping[tuple[int, int], tuple[Piece, ...]]
+    pieces: Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]
     rest: Mapping[P.ScanOperator, tuple[Run, ...]]
 
 
 def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
     """The pieces that hold rows of a slice, and the runs that were written when there were other lanes."""
-    pieces: dict[tuple[int, int], list[Piece]] = {}
+    pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
     for scan in {lane.scan: None for lane in lanes}:
         ending = f"-{_fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)}.arrow"
@@ -115,7 +115,7 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
             if lane.scan == scan:
                 found = (run for run in manifest.runs(TraceId("port", lane.key)) if _name(run) in names)
                 port = pieces.setdefault((lane.stage, lane.port), [])
-                port += [Piece(run, lane.projection.broadcast) for run in found]
+                port += [PartitionedInputFile(run, lane.projection.broadcast) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
 
 

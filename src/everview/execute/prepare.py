@@ -13,18 +13,17 @@ from typing import Any
 
 from everview import operators as P
 from everview.errors import StoreError
-from everview.execute.pieces import Piece
+from everview.execute.pieces import PartitionedInputFile
 from everview.execute.program import Program, part_name, route_of
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import Slice
 from everview.plan.regions import Route
 from everview.plan.stages import Stage, stages
 from everview.storage.files import Files
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import Run, TraceId, Traces
 
-Traces = Mapping[TraceId, tuple[Run, ...]]
-Place = tuple[int, int]  # which stage, and which of its works
-Pieces = Mapping[tuple[int, int], tuple[Piece, ...]]  # for a stage and a port of it
+_WorkNumber = tuple[int, int]  # which stage, and which of its works
+Pieces = Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]  # for a stage and a port of it
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Prepared:
         return cls(_stages(tuple(plans.items()), tuple(fixed.items()), fused), names)
 
     @cached_property
-    def _places(self) -> dict[str, Place]:
+    def _places(self) -> dict[str, _WorkNumber]:
         """Where each operator runs."""
         return {
             self.names[work.kernel].casefold(): (number, place)

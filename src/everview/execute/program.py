@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from everview import operators as P
-from everview.execute.pieces import Piece
-from everview.operators.columnar.frame import Frame, Slice, consolidate, stacked
+from everview.execute.pieces import PartitionedInputFile
+from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stacked
 from everview.operators.columnar.types import cast_columns, empty_frame
 from everview.plan.stages import Stage
 from everview.storage.compaction import Policy
@@ -43,12 +43,12 @@ class Program:
     files: Files
     step: int
     slice: Slice
-    pieces: Sequence[Sequence[Piece]] = ()
+    pieces: Sequence[Sequence[PartitionedInputFile]] = ()
     state_rows: int = 0
 
-    def run(self, given: Sequence[Frame | None], partition: int | None) -> Done:
+    def run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
         """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
-        done = Done(partition)
+        done = TaskReport(partition)
         registers = list(given) if partition is None else self._with_pieces(given, partition)
         # An aggregate without keys has one row from the beginning of time: in one partition only.
         slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
@@ -80,10 +80,10 @@ class Program:
     def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
         """The rows of a register; those that were taken back at once are gone."""
         rows = registers[number]
-        rows = consolidate(rows) if rows is not None and number in self.stage.sums else rows
+        rows = consolidate_frame(rows) if rows is not None and number in self.stage.sums else rows
         return None if rows is None or rows.is_empty() else rows
 
-    def _write_views(self, registers: Sequence[Frame | None], done: Done) -> None:
+    def _write_views(self, registers: Sequence[Frame | None], done: TaskReport) -> None:
         parts: dict[str, list[Frame]] = {}
         for view, number in self.stage.writes:
             rows = self._leaving(registers, number)
@@ -106,7 +106,7 @@ def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
 
 
 @dataclass
-class Done:
+class TaskReport:
     """What a task did: runs of views, and for each part of a state that changed its runs."""
 
     partition: int | None
@@ -154,7 +154,7 @@ class _OperatorStep:
     runs: Runs
     partition: int
 
-    def run(self, given: Sequence[Frame | None], slice_: Slice, done: Done) -> Frame | None:
+    def run(self, given: Sequence[Frame | None], slice_: Slice, done: TaskReport) -> Frame | None:
         """What the kernel emits; its state grows by what it adds."""
         output: Frame | None = None
         added: dict[str, Frame] = {}
@@ -200,7 +200,7 @@ class _OperatorStep:
             id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
         )
 
-    def _keep(self, part: str, added: Frame | None, bound: int, done: Done) -> None:
+    def _keep(self, part: str, added: Frame | None, bound: int, done: TaskReport) -> None:
         """Appends what was added, drops what has ended, merges what is worth it."""
         before = self.runs.get(part, ())
         grown = self._trace(part).drop_expired(bound)

@@ -63,7 +63,7 @@ LOCAL = {
     ),
 }
 
-SETTINGS = {
+SPARK_SETTINGS = {
     **RELIED_ON,
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
@@ -80,10 +80,12 @@ def local_session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with _own_ctrl_c():
         if SparkContext._active_spark_context is None:
-            conf = SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SETTINGS.items()))
+            conf = (
+                SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SPARK_SETTINGS.items()))
+            )
             SparkContext(conf=conf, gateway=_gateway(conf))
         builder = SparkSession.builder
-        for name, value in SETTINGS.items():
+        for name, value in SPARK_SETTINGS.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")

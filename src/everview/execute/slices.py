@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from everview.catalog import StreamEntry
 from everview.compile import CompiledStore
-from everview.execute.evaluate import evaluate, hasty, scans_of
+from everview.execute.evaluate import evaluate_slice, hasty, scans_of
 from everview.execute.housekeeping import completed, forget, merge
 from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
@@ -43,7 +43,7 @@ def next_slice(
             scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
             for scan in scans_of(plans.values())
         }
-        done = evaluate(
+        done = evaluate_slice(
             session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
         )
         moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
@@ -78,7 +78,7 @@ def first_slice(
         for s in scans_of([plan])
     }
     slice_ = Slice(BEFORE_ALL, before.bound, True, *before.ticking)
-    done = evaluate(
+    done = evaluate_slice(
         session, store.files, store.settings.partitions, {name: plan}, scans, {}, step, slice_,
         named=lambda operator: origin.get(operator, operator).name,
     )  # fmt: skip

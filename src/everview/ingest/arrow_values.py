@@ -35,7 +35,7 @@ def plain(values: pa.Array) -> pa.Array:
         return plain(values.dictionary_decode())
     if pa.types.is_run_end_encoded(type_):
         return plain(pc.run_end_decode(values))
-    if is_text(type_):
+    if is_text_type(type_):
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:
@@ -59,7 +59,7 @@ def arrow_of(values: pl.Series) -> pa.Array:
     return values.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def is_text(type_: pa.DataType) -> bool:
+def is_text_type(type_: pa.DataType) -> bool:
     """Whether values of the type are texts."""
     return type_ in (pa.string(), pa.large_string(), pa.string_view())
 
@@ -124,7 +124,7 @@ def texts(values: pa.Array) -> pl.Series:
     type_ = values.type
     if _is_nested(type_):
         return pl.select(pl.when(valid(values)).then(_nested(values))).to_series()
-    if is_text(type_):
+    if is_text_type(type_):
         return series(values)
     if pa.types.is_large_binary(type_):
         return series(values).bin.encode("base64")

@@ -20,7 +20,7 @@ from everview.ingest.arrow_values import (
     arrow_of,
     decimal_texts,
     is_number,
-    is_text,
+    is_text_type,
     micros,
     plain,
     series,
@@ -49,7 +49,7 @@ def fitted_column(values: pa.Array, field: Field) -> pl.Series:
             f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_shown(values[row])}",
             next_step="convert the value, or declare another type",
         )
-    return nulls(len(values), field.type) if found is None else found
+    return null_column(len(values), field.type) if found is None else found
 
 
 def _shown(value: pa.Scalar) -> str:
@@ -60,7 +60,7 @@ def _shown(value: pa.Scalar) -> str:
         return str(texts(pa.array([value], value.type))[0])
 
 
-def nulls(size: int, type_: T.DataType) -> pl.Series:
+def null_column(size: int, type_: T.DataType) -> pl.Series:
     """A column without a value."""
     return pl.Series([None], dtype=frame_type(type_)).new_from_index(0, size)
 
@@ -69,8 +69,8 @@ def fitted_values(values: pa.Array, target: T.DataType) -> pl.Series | None:
     """Values of a plain column, with NULL where one does not fit; None if no value of such a type does."""
     source, type_ = values.type, frame_type(target)
     if pa.types.is_null(source):
-        return nulls(len(values), target)
-    if is_text(source):
+        return null_column(len(values), target)
+    if is_text_type(source):
         return None if target in (T.BINARY, T.INTERVAL) else fitted_texts(series(values), target)
     if is_number(source) and target.is_numeric:
         if pa.types.is_decimal256(source):
@@ -156,4 +156,4 @@ def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
         times = _where(values, values.str.contains(_TIME)).str.replace("T", " ").str.strip_chars_end("Z")
         read = times.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
         return read.fill_null(days.cast(pl.Datetime("us"))).dt.replace_time_zone("UTC")
-    return nulls(len(values), target)
+    return null_column(len(values), target)

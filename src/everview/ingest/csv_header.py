@@ -18,11 +18,11 @@ import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 from pyspark.accumulators import Accumulator
 
 from everview.execute.spark_errors import file_name
-from everview.ingest.differences import Difference, differences
-from everview.ingest.reading import BLOCK, FILE, PLACE, encoding_of
+from everview.ingest.differences import ColumnDifference, differences
+from everview.ingest.reading import BLOCK, FILE, FILE_POSITION, encoding_of
 
 RECORD = "_everview_record"  # a record as it stands in the file
-WIDTH = "_everview_width"  # how many columns it must have
+FIELD_COUNT = "_everview_width"  # how many columns it must have
 REFUSED = "_everview_refused"  # why all rows of a file are refused
 # What stands for "" in quotes: an empty text, where an empty field is NULL.
 EMPTY = "\u0001\u0002"
@@ -30,7 +30,7 @@ EMPTY = "\u0001\u0002"
 _HEADER_BYTES = 1 << 20
 
 
-def text_of(position: int) -> str:
+def text_column(position: int) -> str:
     """The name of the column with the text at a position."""
     return f"_everview_text{position}"
 
@@ -160,14 +160,14 @@ class HeaderTask:
     wide: int
     keeps: tuple[str, ...] = ()  # what else comes out as it came in
     stream: str = ""
-    found_columns: Accumulator[frozenset[Difference]] | None = None
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     @property
     def schema(self) -> str:
         """What comes out: the texts, the record, how many columns it must have, why its file is refused."""
-        texts = [f"{text_of(i)} STRING" for i in range(len(self.names))]
-        kept = [f"{name} {PLACE[name]}" for name in self.keeps]
-        return ", ".join([*texts, f"{RECORD} STRING", f"{WIDTH} INT", f"{REFUSED} STRING", *kept])
+        texts = [f"{text_column(i)} STRING" for i in range(len(self.names))]
+        kept = [f"{name} {FILE_POSITION[name]}" for name in self.keeps]
+        return ", ".join([*texts, f"{RECORD} STRING", f"{FIELD_COUNT} INT", f"{REFUSED} STRING", *kept])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file, placement = None, None
@@ -199,7 +199,7 @@ class HeaderTask:
         columns = [self._texts(part, records, position) for position in placement.positions]
         width = pa.repeat(pa.scalar(placement.width, pa.int32()), part.num_rows)
         refused = pa.repeat(pa.scalar(placement.refused, pa.string()), part.num_rows)
-        names = [*(text_of(i) for i in range(len(columns))), RECORD, WIDTH, REFUSED, *self.keeps]
+        names = [*(text_column(i) for i in range(len(columns))), RECORD, FIELD_COUNT, REFUSED, *self.keeps]
         kept = map(part.column, self.keeps)
         return pa.RecordBatch.from_arrays([*columns, records, width, refused, *kept], names=names)
 
@@ -207,7 +207,7 @@ class HeaderTask:
         if position is None:
             return pa.nulls(part.num_rows, pa.string())
         if position < self.wide:
-            return part.column(text_of(position))
+            return part.column(text_column(position))
         return self._far(records, position)
 
     def _far(self, records: pa.Array, position: int) -> pa.Array:

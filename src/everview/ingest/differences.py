@@ -13,33 +13,33 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from everview.errors import listed, nearest
 
-Difference = tuple[str, str, str, str]
+ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 Told = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
-MOST = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
+MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
 _MOST_AT_ONCE = 10_000
 
 
-class _Union(AccumulatorParam[frozenset[Difference]]):
-    def zero(self, value: frozenset[Difference]) -> frozenset[Difference]:
+class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
+    def zero(self, value: frozenset[ColumnDifference]) -> frozenset[ColumnDifference]:
         return frozenset()
 
     def addInPlace(
-        self, value1: frozenset[Difference], value2: frozenset[Difference]
-    ) -> frozenset[Difference]:
+        self, value1: frozenset[ColumnDifference], value2: frozenset[ColumnDifference]
+    ) -> frozenset[ColumnDifference]:
         united = value1 | value2
         return united if len(united) <= _MOST_AT_ONCE else value1
 
 
-def new_differences(context: SparkContext) -> Accumulator[frozenset[Difference]]:
+def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
     """Where tasks report differences."""
     return context.accumulator(frozenset(), _Union())
 
 
-def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[Difference]:
+def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[ColumnDifference]:
     """How the columns of a file of a stream or table differ from those declared.
 
     >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
@@ -54,12 +54,12 @@ def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> fr
     )
 
 
-def left_out(name: str, columns: Iterable[str]) -> frozenset[Difference]:
+def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
     """Columns of a stream or table that nobody declared."""
     return frozenset((name, LEFT_OUT, column, "") for column in columns)
 
 
-def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
+def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told]:
     """What is to be said of differences that were not told yet, and all that are then told.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
@@ -74,7 +74,7 @@ def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
     missing = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns or len(columns) >= MOST:
+        if column in columns or len(columns) >= MOST_TOLD:
             continue
         columns.append(column)
         if kind == LEFT_OUT:

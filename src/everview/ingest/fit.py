@@ -11,8 +11,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.ingest.arrow_values import counts, is_text, plain, series, texts, units_of_second, valid
-from everview.ingest.columns import fitted_values, nulls
+from everview.ingest.arrow_values import counts, is_text_type, plain, series, texts, units_of_second, valid
+from everview.ingest.columns import fitted_values, null_column
 
 
 def fit(
@@ -31,7 +31,7 @@ def fit(
     there = valid(values)
     if fitted is None:
         cannot = pl.lit(f"{field.name}: {declared} of {file} does not fit {field.type}")
-        return nulls(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
+        return null_column(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
     bad = fitted.is_null() & there
     if not bad.any():
         return fitted, None
@@ -54,11 +54,11 @@ def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
             return _decoded(series(values))
         case "STRING" if pa.types.is_integer(found) or pa.types.is_boolean(found):
             return texts(values)
-        case "BINARY" if is_text(found):
+        case "BINARY" if is_text_type(found):
             return series(values).cast(pl.Binary)
         case "DATE" if pa.types.is_timestamp(found):
             return _date(values)
-    if is_text(found) and type_ != T.STRING:
+    if is_text_type(found) and type_ != T.STRING:
         return None
     return fitted_values(values, type_)
 

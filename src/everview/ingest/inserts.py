@@ -10,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra.changes import Record
 from everview.algebra.schema import Field
+from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import StoreError
 from everview.ingest.arrow_values import arrow_of
@@ -23,10 +24,10 @@ from everview.ingest.rows import (
     series_of,
 )
 from everview.operators.base import column
-from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.sql.statements import Insert
 
-Column: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
+ColumnValues: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
 
 
 def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
@@ -88,7 +89,7 @@ def _is_table(rows: object) -> bool:
     return isinstance(rows, kinds) or hasattr(rows, "__dataframe__")
 
 
-def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
+def _columns(rows: Any) -> tuple[Sequence[object], list[ColumnValues], int]:
     """The names and the columns of a table of any library, and how many rows it has."""
     if isinstance(rows, pl.LazyFrame):
         rows = rows.collect()
@@ -108,11 +109,11 @@ def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
     )
 
 
-def _of_polars(values: pl.Series) -> Column:
+def _of_polars(values: pl.Series) -> ColumnValues:
     return values.to_list() if values.dtype == pl.Object else arrow_of(values)
 
 
-def _of_pandas(values: Any) -> Column:
+def _of_pandas(values: Any) -> ColumnValues:
     """A column of pandas; NaN in a column of numbers is NaN, as it is in a dict.
 
     Arrow takes Python's values at once if they are of one kind; of several it would make one.
@@ -129,7 +130,7 @@ def _of_pandas(values: Any) -> Column:
 
 
 def _from_table(
-    names: Sequence[object], given: Sequence[Column], size: int, entry: StreamEntry | TableEntry
+    names: Sequence[object], given: Sequence[ColumnValues], size: int, entry: StreamEntry | TableEntry
 ) -> Frame:
     """The columns of a table by their names, each as its type; what does not fit is refused."""
     places = given_columns(names, entry.columns)
@@ -145,7 +146,7 @@ def _from_table(
     return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
 
 
-def _fitted(values: Column, field: Field) -> pl.Series:
+def _fitted(values: ColumnValues, field: Field) -> pl.Series:
     if not isinstance(values, list):
         return fitted_column(values, field)
     found: list[object] = []

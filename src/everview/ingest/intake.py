@@ -19,16 +19,16 @@ from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry, TableEntry
-from everview.execute.exchange import Layout, slot
+from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import run_name, write_piece
-from everview.execute.tasks import LINES, by_trace, settle_down, told_line, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
-from everview.ingest.differences import LEFT_OUT, MOST, Difference, left_out
+from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
 from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
-from everview.ingest.refused import REASON as WHY
+from everview.ingest.refused import REJECTION_REASON as WHY
 from everview.ingest.refused import refused_rows, row_text, split_refused
 from everview.ingest.sources import Sources
 from everview.ingest.table_keys import INDEX, settle_keys
@@ -36,8 +36,8 @@ from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
-from everview.storage.manifest import Manifest, Traces
-from everview.storage.runs import Run, TraceId
+from everview.storage.manifest import Manifest
+from everview.storage.runs import Run, TraceId, Traces
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def take_in(
         now,
         sources.differences,
     )
-    lines = [json.loads(line.run) for line in frame.mapInArrow(task, LINES).collect()]
+    lines = [json.loads(line.run) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
         for name, came in line["arrived"].items():
@@ -144,7 +144,7 @@ class IntakeTask:
     """
 
     entries: tuple[FedEntry, ...]
-    layout: Layout
+    layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
     manifest: Manifest
     begin: int
@@ -152,7 +152,7 @@ class IntakeTask:
     files: Files
     partitions: int
     now: int
-    found_columns: Accumulator[frozenset[Difference]] | None = None
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One line, if there were rows."""
@@ -209,7 +209,7 @@ class IntakeTask:
         if self.found_columns is None or entry.source is None or entry.source.format != "json":
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
-        if len(told) < MOST:
+        if len(told) < MOST_TOLD:
             keys = undeclared_keys(rows.get_column(ORIGINAL), (*entry.columns.names, *told))
             self.found_columns.add(left_out(entry.name, keys))
 

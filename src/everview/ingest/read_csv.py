@@ -24,14 +24,14 @@ from everview.catalog import FedEntry, Source
 from everview.execute.guards import try_cast_sql
 from everview.ingest.csv_header import (
     EMPTY,
+    FIELD_COUNT,
     RECORD,
     REFUSED,
-    WIDTH,
     Dialect,
     HeaderTask,
-    text_of,
+    text_column,
 )
-from everview.ingest.differences import Difference
+from everview.ingest.differences import ColumnDifference
 from everview.ingest.reading import (
     ORIGINAL,
     PLACE_OF_FILES,
@@ -53,8 +53,8 @@ from everview.operators.base import column
 _MORE = 8  # columns that are read beyond those that are known
 _COUNT = "_everview_count"  # how many columns a record has
 _COUNT_CASE = (
-    f"WHEN {_COUNT} <> {WIDTH} THEN"
-    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {WIDTH})"
+    f"WHEN {_COUNT} <> {FIELD_COUNT} THEN"
+    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {FIELD_COUNT})"
 )
 _OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
 _FORMATS = {
@@ -69,14 +69,14 @@ def open_csv(
     session: SparkSession,
     entry: FedEntry,
     source: Source,
-    found_columns: Accumulator[frozenset[Difference]],
+    found_columns: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
 ) -> DataFrame:
     """The rows of CSV files: by position, or with `header => true` by name in every file."""
     csv = _Csv(entry, source)
     found = _header_of_first_file(session, source) if csv.header else []
     wide = max(len(entry.columns), len(found)) + _MORE
-    texts = [text_of(i) for i in range(wide)]
+    texts = [text_column(i) for i in range(wide)]
     schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
     place = place_of(entry)
     frame = load_files(session, entry, "csv", csv.reader_options, schema, files)
@@ -88,7 +88,7 @@ def open_csv(
         )
         frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
     else:
-        beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
+        beside = (f"{len(entry.columns)} AS {FIELD_COUNT}", f"CAST(NULL AS STRING) AS {REFUSED}")
         frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
         frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
     return csv.values(frame, list(place))
@@ -163,7 +163,7 @@ class _Csv:
             if f.type != T.STRING
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
-        beside = [RECORD, WIDTH, REFUSED, *place]
+        beside = [RECORD, FIELD_COUNT, REFUSED, *place]
         frame = frame.selectExpr(*shown, f"{self._count()} AS {_COUNT}", *beside)
         frame = frame.selectExpr(*texts, *own, _COUNT, *beside)
         names = [column(i) for i in range(len(columns))]
@@ -171,7 +171,7 @@ class _Csv:
 
     def _text(self, position: int) -> str:
         """An empty field is NULL. Empty quotes are an empty text, and in columns of other types NULL."""
-        name = text_of(position)
+        name = text_column(position)
         if "emptyvalue" in self.options:
             return name
         if self.entry.columns.types[position] == T.STRING:

@@ -26,15 +26,15 @@ from everview.errors import StoreError
 from everview.execute.catalyst import spark_type
 from everview.execute.spark_errors import file_name
 from everview.ingest.arrow_values import object_texts
-from everview.ingest.columns import nulls
+from everview.ingest.columns import null_column
 from everview.ingest.csv_header import Placement
-from everview.ingest.differences import Difference, differences
+from everview.ingest.differences import ColumnDifference, differences
 from everview.ingest.fit import fit
 from everview.ingest.reading import (
     BLOCK,
     FILE,
+    FILE_POSITION,
     ORIGINAL,
-    PLACE,
     PLACE_OF_FILES,
     REASON,
     TIME,
@@ -58,7 +58,7 @@ def open_parquet(
     session: SparkSession,
     entry: FedEntry,
     source: Source,
-    found_columns: Accumulator[frozenset[Difference]],
+    found_columns: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
 ) -> DataFrame:
     """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
@@ -67,7 +67,7 @@ def open_parquet(
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
-    kept = [S.StructField(name, types[PLACE[name]]) for name in place]
+    kept = [S.StructField(name, types[FILE_POSITION[name]]) for name in place]
     task = ParquetTask(entry.columns, required_columns(entry), tuple(place), entry.name, found_columns)
     schema = S.StructType(fields + told + kept)
     return listed.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, schema)
@@ -81,7 +81,7 @@ class ParquetTask:
     required: dict[str, str]
     keeps: tuple[str, ...] = ()  # what is said of its file beside every row
     stream: str = ""
-    found_columns: Accumulator[frozenset[Difference]] | None = None
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -146,7 +146,7 @@ class _File:
     def placed(self, rows: pa.RecordBatch) -> tuple[Frame, pl.Series]:
         """The declared columns, and the reasons why rows are refused."""
         if self.place.refused is not None:
-            none = [nulls(rows.num_rows, field.type) for field in self.task.columns]
+            none = [null_column(rows.num_rows, field.type) for field in self.task.columns]
             return _frame(none), _constant(self.place.refused, rows.num_rows)
         shown: dict[str, pl.Series] = {}
         reasons: list[pl.Series] = []
@@ -166,7 +166,7 @@ class _File:
     ) -> tuple[pl.Series, pl.Series | None]:
         """The values of a column, and why rows are refused for it."""
         if name is None:
-            return nulls(rows.num_rows, field.type), None
+            return null_column(rows.num_rows, field.type), None
         if name not in self.folders or name in rows.schema.names:
             return fit(rows.column(name), field, self.name)
         text = pa.repeat(pa.scalar(self.folders[name], pa.string()), rows.num_rows)

@@ -27,7 +27,7 @@ SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_te
 
 # Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
 FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"
-PLACE = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
+FILE_POSITION = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
 
 
 FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
@@ -138,7 +138,7 @@ def required_cases(entry: FedEntry) -> list[str]:
 
 def source_name(entry: FedEntry) -> str:
     """The name under which Spark remembers how far a source was read."""
-    return names.source_name(entry.name, entry.incarnation)
+    return names.source_log_name(entry.name, entry.incarnation)
 
 
 def path_pattern(source: Source) -> str:

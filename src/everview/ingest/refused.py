@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from everview.algebra.time import duration_text, format_timestamp
+from everview.algebra.time import INFINITY, duration_text, format_timestamp
 from everview.catalog import StreamEntry, TableEntry
 from everview.ingest.arrow_values import arrow_of, object_texts, texts
 from everview.ingest.reading import ORIGINAL
 from everview.operators.base import column
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 
-REASON = "_reason"
+REJECTION_REASON = "_reason"
 _ENDED = "the store was run to its end, and its tables cannot change any more"
 _NO_KEY = "a column of the PRIMARY KEY cannot be NULL"
 _NOT_NULL = "NULL, and the column is NOT NULL"
@@ -37,8 +37,10 @@ def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin:
         cases = _without_value(rows, entry, (*entry.key, *entry.not_null))
     if not cases:
         return rows, rows.clear()
-    marked = rows.with_columns(pl.coalesce(cases).alias(REASON))
-    return marked.filter(pl.col(REASON).is_null()).drop(REASON), marked.filter(pl.col(REASON).is_not_null())
+    marked = rows.with_columns(pl.coalesce(cases).alias(REJECTION_REASON))
+    return marked.filter(pl.col(REJECTION_REASON).is_null()).drop(REJECTION_REASON), marked.filter(
+        pl.col(REJECTION_REASON).is_not_null()
+    )
 
 
 def _without_value(rows: Frame, entry: StreamEntry | TableEntry, required: Sequence[str]) -> list[pl.Expr]:

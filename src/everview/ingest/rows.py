@@ -11,14 +11,14 @@ import polars as pl
 
 from everview.algebra import types as T
 from everview.algebra.changes import Record
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.schema import Field, Schema
 from everview.algebra.storing import stored
-from everview.algebra.time import DAY
+from everview.algebra.time import DAY, INFINITY
 from everview.catalog import Defaults
 from everview.errors import StoreError, counted
 from everview.operators.base import column
-from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.types import frame_type
 
 
@@ -165,7 +165,7 @@ def _counted(value: object, type_: T.DataType) -> object:
             days = (value - _EPOCH.date()).days
             return days if type_ == T.DATE else days * DAY
         case timedelta() if type_ == T.INTERVAL:
-            return instant(value // timedelta(microseconds=1))
+            return checked_micros(value // timedelta(microseconds=1))
         case bool():
             return value if type_ == T.BOOLEAN else None
         case int() if type_.is_integer:

@@ -35,7 +35,7 @@ _REASON, _MATCHES = "_reason", "_matches"
 
 
 @dataclass(frozen=True)
-class Condition:
+class MatchCondition:
     """A row has a match in the relation of this name, or has none; `on` is SQL over both."""
 
     relation: str
@@ -55,7 +55,7 @@ class Change:
     number: int
     where: str
     new: tuple[str, ...] | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[MatchCondition, ...] = ()
     relations: tuple[tuple[str, tuple[DataType, ...]], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
 
@@ -88,7 +88,7 @@ class Change:
             body["number"],
             body["where"],
             None if body["new"] is None else tuple(body["new"]),
-            tuple(Condition(*c) for c in body["conditions"]),
+            tuple(MatchCondition(*c) for c in body["conditions"]),
             tuple((name, tuple(map(type_from_name, types))) for name, types in body["relations"]),
             tuple((when, why) for when, why in body["refused"]),
         )

@@ -17,18 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry
-from everview.execute.catalyst import FROM, UNTIL, N, null_sql
-from everview.execute.exchange import Layout, slot
+from everview.execute.catalyst import null_sql
+from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
 from everview.ingest.batch_files import files_there
-from everview.ingest.differences import Difference, new_differences
+from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
 from everview.ingest.read_parquet import open_parquet
 from everview.ingest.read_typed import open_typed
-from everview.ingest.reading import ORIGINAL, PLACE, REASON, SOURCE, explained, has_versions
+from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explained, has_versions
 from everview.ingest.spark_rows import cast_rows
 from everview.operators.base import column
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Sources:
 
     entries: tuple[FedEntry, ...]
     frame: DataFrame
-    layout: Layout
+    layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
     in_slots: Callable[[DataFrame, int], DataFrame]
-    differences: Accumulator[frozenset[Difference]] | None = None
+    differences: Accumulator[frozenset[ColumnDifference]] | None = None
 
     @classmethod
     def open(
@@ -82,8 +83,8 @@ class Sources:
             )
             for of_one, e in zip(mine, entries, strict=True)
         ]
-        layout = Layout.of([e.columns.types for e in entries])
-        beside = Layout.of([list(c.texts.values()) for c in projected])
+        layout = SlotLayout.of([e.columns.types for e in entries])
+        beside = SlotLayout.of([list(c.texts.values()) for c in projected])
         versions = any(map(has_versions, entries))
 
         def in_slots(frame: DataFrame, number: int) -> DataFrame:
@@ -138,12 +139,17 @@ def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
     if isinstance(entry, StreamEntry):
         line = columns[entry.columns.names.index(entry.timelines[0].column)]
         begin = f"unix_micros({line}) AS {FROM}"
-    place = [c for c in PLACE if c in frame.columns]
+    place = [c for c in FILE_POSITION if c in frame.columns]
     return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
 def _in_slots(
-    frame: DataFrame, number: int, layout: Layout, projected: ProjectedRows, beside: Layout, versions: bool
+    frame: DataFrame,
+    number: int,
+    layout: SlotLayout,
+    projected: ProjectedRows,
+    beside: SlotLayout,
+    versions: bool,
 ) -> DataFrame:
     """The columns of one source in their slots, and in others what they bring along."""
     for texts in projected.lets():
@@ -152,7 +158,7 @@ def _in_slots(
     more = {} if number < 0 else dict(zip(beside.sides[number], projected.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {projected_column(i)}" for i, t in enumerate(beside.slots)]
-    types = PLACE if versions else {}
+    types = FILE_POSITION if versions else {}
     place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
@@ -160,7 +166,7 @@ def _in_slots(
 def _open(
     session: SparkSession,
     entry: FedEntry,
-    found: Accumulator[frozenset[Difference]],
+    found: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
 ) -> DataFrame:
     """One source: the columns of its stream or table, the reason if a row was refused, its original text.

@@ -19,21 +19,24 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as S
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from everview.algebra.time import INFINITY
 from everview.catalog import TableEntry
 from everview.execute.catalyst import spark_schema
-from everview.execute.tasks import LINES, ReadTask, by_trace, read_lines, run_line, write_run
+from everview.execute.tasks import RUN_LINES, ReadTask, by_trace, read_lines, run_line, write_run
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, TIME
 from everview.ingest.refused import refused_rows, row_text, shown_text
 from everview.operators.base import column
-from everview.operators.columnar.frame import CHANGE, FROM, INFINITY, UNTIL, Frame, N, consolidate, stacked
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, consolidate_frame, stacked
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 
-FEW = 100_000  # rows, of the table and new ones, that the driver compares sooner than Spark is told to
+COMPARE_ON_DRIVER = (
+    100_000  # rows, of the table and new ones, that the driver compares sooner than Spark is told to
+)
 INDEX = "_index"  # the place of a row in its part of a file
 _HELD = "_held"  # rows of the table, as opposed to those that came
 # What rows that came have beside their columns: where they stood, and how.
-PLACE = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
+_ROW_POSITION = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
 
 
 def settle_keys(
@@ -47,12 +50,13 @@ def settle_keys(
 ) -> dict[TraceId, tuple[Run, ...]]:
     """Writes the changes of a table, and the rows that are rejected, of a batch that was set aside."""
     task = KeyTask(entry, files, begin, step)
-    if sum(run.rows for run in (*held, *came)) <= FEW:
+    if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
         read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
         return by_trace(task.settle(*(stacked(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
     places = [
-        S.StructField(c, S.StringType() if type_ == pl.String else S.LongType()) for c, type_ in PLACE.items()
+        S.StructField(c, S.StringType() if type_ == pl.String else S.LongType())
+        for c, type_ in _ROW_POSITION.items()
     ]
     rows = [
         _read(session, files, came, S.StructType([*own, *places])).withColumn(_HELD, F.lit(False)),
@@ -63,7 +67,7 @@ def settle_keys(
     # 0.0 and -0.0 are one key, and must come to one partition.
     keys = [F.col(c) + 0.0 if entry.columns.types[i].is_float else F.col(c) for i, c in _keys(entry)]
     together = reduce(DataFrame.unionAll, rows).repartition(session.sparkContext.defaultParallelism, *keys)
-    lines = together.mapInArrow(task, LINES).collect()
+    lines = together.mapInArrow(task, RUN_LINES).collect()
     return read_lines((line.trace, line.run) for line in lines)
 
 
@@ -128,7 +132,7 @@ def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) ->
 
     `held` has the table's change rows, all of which hold from `begin` on if they are not retracted.
     """
-    own = [c for c in came.columns if c not in (*PLACE, *CHANGE)]
+    own = [c for c in came.columns if c not in (*_ROW_POSITION, *CHANGE)]
     ordered = came.sort(TIME, FILE, BLOCK, INDEX, *own, maintain_order=True)
     before = pl.int_range(pl.len()).over(*keys, FILE)
     again = (before > 0) & pl.col(FILE).is_not_null()
@@ -138,4 +142,4 @@ def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) ->
     if held is not None:
         replaced = held.join(versions.select(keys), on=list(keys), how="semi")
         changes.append(replaced.select(*own, *times, -pl.col(N)))
-    return consolidate(stacked(changes)), ordered.filter(again)
+    return consolidate_frame(stacked(changes)), ordered.filter(again)

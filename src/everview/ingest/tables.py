@@ -27,7 +27,7 @@ from everview.execute.tasks import write_rows
 from everview.ingest.scheduled import (
     BESIDE,
     Change,
-    Condition,
+    MatchCondition,
     changed,
     changes_after,
     checks,
@@ -41,7 +41,7 @@ from everview.sql.statements import Selection
 from everview.storage.runs import Run, TraceId
 
 Assignments = Sequence[tuple[str, Expression]]
-Answer = Callable[[nodes.Node, Chronon], DataFrame]
+QueryRunner = Callable[[nodes.Node, Chronon], DataFrame]
 
 
 def scan_of(entry: TableEntry) -> P.ScanOperator:
@@ -68,7 +68,7 @@ def change_of(
         number,
         text(rows.where),
         None if assignments is None else new_record(entry.columns, new),
-        tuple(Condition(f"m{i}", text(m.condition), m.negated) for i, m in enumerate(rows.matches)),
+        tuple(MatchCondition(f"m{i}", text(m.condition), m.negated) for i, m in enumerate(rows.matches)),
         tuple((name, plan.schema.types) for name, plan in plans.items()),
         tuple(checks(entry, new)),
     )
@@ -108,7 +108,7 @@ def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[
 
 
 @dataclass(frozen=True)
-class Done:
+class TableChange:
     """What a change leaves: new lists of runs, what is scheduled, and how many rows it changed."""
 
     traces: dict[TraceId, tuple[Run, ...]]
@@ -116,7 +116,9 @@ class Done:
     rows: int
 
 
-def carry_out(kept: Kept, answer: Answer, entry: TableEntry, change: Change, rows: Selection) -> Done:
+def carry_out(
+    kept: Kept, answer: QueryRunner, entry: TableEntry, change: Change, rows: Selection
+) -> TableChange:
     """Writes the change rows of a change; keeps it where another may be given for an instant before it.
 
     `answer` answers the subqueries of the change, with tables as they are at its instant.
@@ -139,7 +141,7 @@ def carry_out(kept: Kept, answer: Answer, entry: TableEntry, change: Change, row
     require_key(kept, entry, new, change.at)
     traces[trace] = (*before.runs(trace), *new)
     count = first.where(f"{N} < 0").selectExpr(f"coalesce(-sum({N}), 0) AS n").collect()[0].n
-    return Done(traces, scheduled, int(count))
+    return TableChange(traces, scheduled, int(count))
 
 
 def as_relation(name: str, rows: DataFrame, size: int) -> DataFrame:

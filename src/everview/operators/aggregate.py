@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
 from everview.operators.aggregates.accumulators import (
     ROWS,
@@ -32,18 +33,7 @@ from everview.operators.base import (
     StatePart,
     column,
 )
-from everview.operators.columnar.frame import (
-    FROM,
-    INFINITY,
-    LEAST,
-    UNTIL,
-    Frame,
-    Increment,
-    N,
-    Slice,
-    State,
-    by_position,
-)
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, Increment, N, Slice, State, by_position
 from everview.operators.columnar.keys import arranged, keyed
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.timeline import next_instants

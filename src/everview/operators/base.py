@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 from everview.algebra.expressions import Cast, Column, Expression
 from everview.algebra.time import INFINITY, length_text
 from everview.algebra.types import DOUBLE, FLOAT, DataType
-from everview.operators.columnar.frame import Frame, Increment, Slice, consolidate
+from everview.operators.columnar.frame import Frame, Increment, Slice, consolidate_frame
 from everview.temporal.life import Length
 
 # For each column of an output, the column of an input that it is; None: it is computed, or of another input.
@@ -244,7 +244,7 @@ class StatefulOperator(Operator, ABC):
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
         """Make rows of a part of the state fewer; no answer after the bound changes."""
-        return consolidate(rows) if self.keeps_begins else consolidate(rows, bound)
+        return consolidate_frame(rows) if self.keeps_begins else consolidate_frame(rows, bound)
 
     def expiry(self, bound: int) -> int:
         """Return the instant up to which rows have ended that no answer after the bound needs."""

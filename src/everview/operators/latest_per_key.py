@@ -19,7 +19,8 @@ class LatestPerKeyOperator(StatefulOperator):
     State: the latest row of each key.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import INFINITY, changes
+    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.algebra.time import INFINITY
     >>> from everview.operators.scan import ScanOperator
     >>> latest = LatestPerKeyOperator(ScanOperator("s", (INT, BOOLEAN)), (0,), (0,))
     >>> rows = changes({"c0": [1, 1], "c1": [False, True]}, [(1, INFINITY, 1), (4, INFINITY, 1)])

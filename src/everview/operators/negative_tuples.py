@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everview.algebra.time import INFINITY
 from everview.operators.base import Operator, StatefulOperator, StatePart
-from everview.operators.columnar.frame import (
-    FROM,
-    INFINITY,
-    UNTIL,
-    Frame,
-    Increment,
-    N,
-    Slice,
-    State,
-    stacked,
-)
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, Increment, N, Slice, State, stacked
 from everview.operators.columnar.lazy import pl
 
 

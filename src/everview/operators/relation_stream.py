@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everview.algebra.time import Grid
+from everview.algebra.time import INFINITY, Grid
 from everview.operators.base import Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     Slice,
     State,
-    consolidate,
+    consolidate_frame,
     stacked,
 )
 from everview.operators.columnar.lazy import pl
@@ -71,4 +70,4 @@ class RelationStreamOperator(StatefulOperator):
             .with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
             .select(new[0].columns)
         )
-        return Increment(consolidate(streamed), {"rows": new[0]})
+        return Increment(consolidate_frame(streamed), {"rows": new[0]})

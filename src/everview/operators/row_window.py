@@ -19,7 +19,8 @@ class RowWindowOperator(StatefulOperator):
     rows in the window.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import INFINITY, changes
+    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.algebra.time import INFINITY
     >>> from everview.operators.scan import ScanOperator
     >>> last = RowWindowOperator(ScanOperator("s", (INT,)), 2, (), (0,))
     >>> rows = changes({"c0": [1, 2, 3]}, [(1, INFINITY, 1), (4, INFINITY, 1), (6, INFINITY, 1)])

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from everview.algebra.time import INFINITY
 from everview.operators.base import InputColumns, Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     N,
     Slice,
     State,
-    consolidate,
+    consolidate_frame,
     stacked,
 )
 from everview.operators.columnar.lazy import np, pl
@@ -76,7 +76,7 @@ class SyncOnOperator(StatefulOperator):
         at = np.where(come, np.append(instants, INFINITY)[position], INFINITY)
         # A begin or an end whose point has come is an open row from that point on: +n or -n.
         ready = queue.with_columns(pl.Series(_POINT, at)).filter(pl.Series(come))
-        output = consolidate(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
+        output = consolidate_frame(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
         return Increment(output, {"waiting": _replaced(state["waiting"], queue.filter(pl.Series(~come)))})
 
 
@@ -90,4 +90,4 @@ def _open_rows(rows: Frame) -> Frame:
 
 def _replaced(before: Frame, after: Frame) -> Frame:
     """Return what to add to a state so that it becomes another."""
-    return consolidate(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))
+    return consolidate_frame(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))

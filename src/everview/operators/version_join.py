@@ -31,7 +31,7 @@ from everview.operators.columnar.frame import (
     Slice,
     State,
     by_position,
-    consolidate,
+    consolidate_frame,
     group_starts,
     on_the_right,
     record_columns,
@@ -41,7 +41,7 @@ from everview.operators.columnar.hashing import Ints, hashes
 from everview.operators.columnar.keys import arranged, grouped, matches, spread
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.pairs import without_nulls
-from everview.operators.columnar.timeline import in_time_order, pieces
+from everview.operators.columnar.timeline import constant_pieces, in_time_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,9 @@ def join_version(
         met.append(_versions(stream, here, instants, versions, there))
     output = stacked([rows for rows, _ in met])
     # A version that was put in and taken back again is none: its rows cancel.
-    return Increment(consolidate(output) if any(ended for _, ended in met) else output, {"versions": table})
+    return Increment(
+        consolidate_frame(output) if any(ended for _, ended in met) else output, {"versions": table}
+    )
 
 
 def _during(versions: Frame, instants: Ints) -> tuple[Ints, Ints]:
@@ -170,5 +172,5 @@ def compact_versions(rows: Frame, right_on: Sequence[str], horizon: int) -> Fram
     order, firsts = in_time_order(ids, times)
     copies = np.cumsum(np.add.reduceat(counts[order], firsts)) if len(order) else counts
     ids, times = ids[order][firsts], times[order][firsts]
-    closed = pieces(rows[groups.firsts], columns, ids, times, copies, group_starts(ids))
+    closed = constant_pieces(rows[groups.firsts], columns, ids, times, copies, group_starts(ids))
     return arranged(closed, right_on)

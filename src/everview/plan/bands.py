@@ -27,7 +27,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Band:
+class BandCondition:
     """lower <= value <= upper, all as values of one type; the value may be on either side."""
 
     value: Expression
@@ -46,12 +46,12 @@ class Band:
         return [bound.by for bound in (self.lower, self.upper) if bound is not None]
 
 
-def find_band(parts: Sequence[tuple[Comparison, str, str]]) -> Band | None:
+def find_band(parts: Sequence[tuple[Comparison, str, str]]) -> BandCondition | None:
     """The best band that some comparisons make, one with two bounds before one with one.
 
     Each comes with the sides that its operands are of: "left", "right", or something else.
     """
-    found: list[Band] = []
+    found: list[BandCondition] = []
     for value_on_left in (False, True):
         bounds = [b for part in parts if (b := _bound(part, value_on_left)) is not None]
         for value in dict.fromkeys(b.value for b in bounds):
@@ -69,7 +69,7 @@ def _bound(part: tuple[Comparison, str, str], value_on_left: bool) -> Bound | No
     return Bound(value, by, operator in ("<", "<="), operator in ("<", ">"), condition)
 
 
-def _bands(bounds: Sequence[Bound], value_on_left: bool) -> list[Band]:
+def _bands(bounds: Sequence[Bound], value_on_left: bool) -> list[BandCondition]:
     """The bands of one value: with each bound alone, and with two that compare as the same type."""
     uppers: list[Bound | None] = [None, *(b for b in bounds if b.upper)]
     lowers: list[Bound | None] = [None, *(b for b in bounds if not b.upper)]
@@ -79,5 +79,5 @@ def _bands(bounds: Sequence[Bound], value_on_left: bool) -> list[Band]:
             types = {wider(b.value.type, b.by.type) for b in (lower, upper) if b is not None}
             type_ = types.pop() if len(types) == 1 else None
             if type_ is not None and (type_.is_numeric or type_.is_temporal or type_ == STRING):
-                found.append(Band(bounds[0].value, lower, upper, value_on_left, type_))
+                found.append(BandCondition(bounds[0].value, lower, upper, value_on_left, type_))
     return found

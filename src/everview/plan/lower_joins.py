@@ -25,7 +25,7 @@ from everview.algebra.expressions import (
 )
 from everview.algebra.types import VOID, DataType, wider
 from everview.operators.base import Growth, InputRows, position_of
-from everview.plan.bands import Band, find_band
+from everview.plan.bands import BandCondition, find_band
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Condition:
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
     rest: tuple[Expression, ...]
-    band: Band | None = None
+    band: BandCondition | None = None
 
     @classmethod
     def of(cls, condition: Expression, size: int) -> Condition:
@@ -215,7 +215,7 @@ def _pairs(here: _Keyed, there: _Keyed, parts: Condition, as_of: AsOf | None = N
     return P.VersionJoinOperator(left, right, at, here.keys, there.keys, safe, age, rows=rows)
 
 
-def _in_band(here: _Keyed, there: _Keyed, band: Band) -> P.Operator:
+def _in_band(here: _Keyed, there: _Keyed, band: BandCondition) -> P.Operator:
     """The kernel for a band: it has the value on its right side, whichever that is in the query."""
     if band.value_on_left:
         pairs = _in_band(there, here, replace(band, value_on_left=False))

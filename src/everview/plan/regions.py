@@ -12,8 +12,10 @@ from functools import cached_property
 
 from everview import operators as P
 
-Edge = tuple[P.Operator, int]  # an input of a node: who reads, and which of its inputs
-Place = tuple[P.Operator | Edge, int]  # a column of what a node yields, or of what comes in at an edge
+_InputEdge = tuple[P.Operator, int]  # an input of a node: who reads, and which of its inputs
+_ColumnPlace = tuple[
+    P.Operator | _InputEdge, int
+]  # a column of what a node yields, or of what comes in at an edge
 Route = tuple[int, ...]
 
 
@@ -28,7 +30,7 @@ class Region:
 
     kernels: frozenset[P.StatefulOperator]
     routes: Mapping[P.StatefulOperator, Route]
-    ports: Mapping[Edge, Route | None]
+    ports: Mapping[_InputEdge, Route | None]
 
 
 def region(kernels: Iterable[P.StatefulOperator], fixed: Mapping[P.StatefulOperator, Route]) -> Region | None:
@@ -40,7 +42,7 @@ def alone(kernel: P.StatefulOperator, fixed: Mapping[P.StatefulOperator, Route])
     """A kernel as a region of its own, routed by its whole key."""
     pairs = kernel.keys
     route = fixed.get(kernel, tuple(range(len(pairs))))
-    ports: dict[Edge, Route | None] = {
+    ports: dict[_InputEdge, Route | None] = {
         (kernel, i): None if kernel.is_broadcast(i) else tuple(pairs[n][i] for n in route)
         for i in range(len(kernel.inputs))
     }
@@ -51,7 +53,7 @@ def alone(kernel: P.StatefulOperator, fixed: Mapping[P.StatefulOperator, Route])
 class _Slot:
     """A value by which rows are routed: its column at each port, and the keys of each kernel that it is."""
 
-    ports: Mapping[Edge, frozenset[int]]
+    ports: Mapping[_InputEdge, frozenset[int]]
     numbers: Mapping[P.StatefulOperator, Sequence[int]]
 
 
@@ -64,7 +66,7 @@ class _Candidate:
         self.kernels = kernels
         self.fixed = {k: fixed[k] for k in kernels if k in fixed}
         self.inside: list[P.Operator] = []  # each after its inputs
-        self.ports: list[Edge] = []
+        self.ports: list[_InputEdge] = []
         for kernel in sorted(kernels, key=lambda k: k.digest):
             self._enter(kernel)
 
@@ -86,7 +88,7 @@ class _Candidate:
         if slots is None:
             return None
         routes = {k: self.fixed.get(k, tuple(min(s.numbers[k]) for s in slots)) for k in self.kernels}
-        ports: dict[Edge, Route | None] = {}
+        ports: dict[_InputEdge, Route | None] = {}
         for edge in self.ports:
             columns = [s.ports[edge] for s in slots]
             known = all(columns) and not edge[0].is_broadcast(edge[1])
@@ -97,7 +99,7 @@ class _Candidate:
     def _inner_kernels(self) -> list[P.StatefulOperator]:
         return [k for k in self.inside if isinstance(k, P.StatefulOperator) and k in self.kernels]
 
-    def _edges(self) -> Iterator[Edge]:
+    def _edges(self) -> Iterator[_InputEdge]:
         return ((n, i) for n in self.inside for i in range(len(n.inputs)))
 
     def _slots(self, kernels: Sequence[P.StatefulOperator]) -> list[_Slot] | None:
@@ -117,17 +119,17 @@ class _Candidate:
         )
         return slots if stay else None
 
-    def _class_of(self, kernel: P.StatefulOperator, number: int) -> Place:
+    def _class_of(self, kernel: P.StatefulOperator, number: int) -> _ColumnPlace:
         return self._find((self._input(kernel, 0), kernel.keys[number][0]))
 
-    def _followed(self, place: Place, kernels: Sequence[P.StatefulOperator]) -> _Slot | None:
+    def _followed(self, place: _ColumnPlace, kernels: Sequence[P.StatefulOperator]) -> _Slot | None:
         """What lies where, if rows are routed by a value; None if a kernel does not have it in its key.
 
         Equal values are found by following columns in both directions; whether rows really lie by them is
         seen by following the rows from the ports upwards.
         """
         ports = {edge: frozenset(self._columns_in(edge, place)[:1]) for edge in self.ports}
-        placed: dict[P.Operator | Edge, frozenset[int]] = {
+        placed: dict[P.Operator | _InputEdge, frozenset[int]] = {
             edge: frozenset() if edge[0].is_broadcast(edge[1]) else columns for edge, columns in ports.items()
         }
         numbers: dict[P.StatefulOperator, list[int]] = {}
@@ -144,28 +146,28 @@ class _Candidate:
             placed[node] = _carried_over(node, below)
         return _Slot(ports, numbers)
 
-    def _columns_in(self, where: P.Operator | Edge, slot: Place) -> list[int]:
+    def _columns_in(self, where: P.Operator | _InputEdge, slot: _ColumnPlace) -> list[int]:
         size = len(where[0].inputs[where[1]].types) if isinstance(where, tuple) else len(where.types)
         return [c for c in range(size) if self._find((where, c)) == slot]
 
-    def _input(self, node: P.Operator, number: int) -> P.Operator | Edge:
+    def _input(self, node: P.Operator, number: int) -> P.Operator | _InputEdge:
         return (node, number) if (node, number) in self._port_set else node.inputs[number]
 
     @cached_property
-    def _port_set(self) -> set[Edge]:
+    def _port_set(self) -> set[_InputEdge]:
         return set(self.ports)
 
     @cached_property
-    def _parents(self) -> dict[Place, Place]:
+    def _parents(self) -> dict[_ColumnPlace, _ColumnPlace]:
         """Columns that have the same value for the same row: a forest whose roots stand for all."""
-        parents: dict[Place, Place] = {}
+        parents: dict[_ColumnPlace, _ColumnPlace] = {}
         for a, b in self._equal():
             x, y = _top(parents, a), _top(parents, b)
             if x != y:
                 parents[y] = x
         return parents
 
-    def _equal(self) -> Iterator[tuple[Place, Place]]:
+    def _equal(self) -> Iterator[tuple[_ColumnPlace, _ColumnPlace]]:
         for node in self.inside:
             for i, columns in enumerate(node.input_columns):
                 for out, column in enumerate(columns):
@@ -176,11 +178,11 @@ class _Candidate:
                     for i, column in enumerate(pair):
                         yield (self._input(node, 0), pair[0]), (self._input(node, i), column)
 
-    def _find(self, place: Place) -> Place:
+    def _find(self, place: _ColumnPlace) -> _ColumnPlace:
         return _top(self._parents, place)
 
 
-def _top(parents: Mapping[Place, Place], place: Place) -> Place:
+def _top(parents: Mapping[_ColumnPlace, _ColumnPlace], place: _ColumnPlace) -> _ColumnPlace:
     while place in parents:
         place = parents[place]
     return place

@@ -46,10 +46,12 @@ def cut(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[P.Operator, d
     def swap(part: P.Operator) -> P.Operator | None:
         return P.ScanOperator(kept[part], part.types, source="view") if part in kept else None
 
-    return swapped(plan, swap, origin), origin
+    return swap_parts(plan, swap, origin), origin
 
 
-def swapped(plan: P.Operator, swap: Swap, origin: dict[P.Operator, P.Operator] | None = None) -> P.Operator:
+def swap_parts(
+    plan: P.Operator, swap: Swap, origin: dict[P.Operator, P.Operator] | None = None
+) -> P.Operator:
     """The plan with some parts in the place of others, from the top; equal parts stay equal."""
     done: dict[P.Operator, P.Operator] = {}
 

@@ -43,7 +43,7 @@ class Facts:
     plan: N.Node
 
 
-def describe(entry: Entry, facts: Facts) -> Report:
+def describe_entry(entry: Entry, facts: Facts) -> Report:
     """An entry: its columns with their types, then a line for each thing that is known of it."""
     columns = _columns(entry, facts.plan)
     known = {name: value for name, value in _known(entry, facts).items() if value}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from everview import operators as P
 from everview.algebra.time import INFINITY, UNDATED, Chronon
-from everview.execute.catalyst import FROM, UNTIL, N
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 _AT, _PLACE, _OLD, _NEW = "_at", "_place", "_old", "_new"
 _LAST = INFINITY - 1  # the last instant that there is
@@ -85,7 +85,7 @@ def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, fini
     return pieces.filter((F.col("n") != 0) & shown).orderBy(F.asc_nulls_last("until"), "from", *names)
 
 
-def snapshot(rows: DataFrame, columns: int, t: Chronon) -> DataFrame:
+def snapshot_rows(rows: DataFrame, columns: int, t: Chronon) -> DataFrame:
     """The records that hold at t, each as often as it occurs (paper 1, equation 17)."""
     names = _names(columns)
     held = rows.filter((F.col(FROM) <= t) & (F.col(UNTIL) > t))

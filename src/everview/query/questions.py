@@ -21,7 +21,7 @@ from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, CompiledView, compile_plan
 from everview.errors import PlanError, StoreError
 from everview.execute.catalyst import long_sql
-from everview.execute.evaluate import evaluate, scans_of
+from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.execute.guards import catalyst_sql
 from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
@@ -29,7 +29,7 @@ from everview.execute.kept import Kept
 from everview.ingest.bounds import LAST
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
 from everview.plan.views import cut, is_kept, views_in
-from everview.query.output import intervals, snapshot, tags
+from everview.query.output import intervals, snapshot_rows, tags
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
 from everview.storage.files import Files
@@ -75,7 +75,7 @@ class Asked:
             self._require_kept(name)
         plan, _ = cut(compiled.physical, {self.views[name].physical: name for name in read})
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at)
-        return snapshot(rows, len(plan.types), t).toDF(*whole.schema.names)
+        return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
 
     def _instant(self, query: Query) -> Chronon:
         manifest = self.kept.manifest
@@ -133,7 +133,7 @@ class Asked:
         partitions = self.partitions if size > _MANY else 1
         with _place_for_answers(kept) as files:
             slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.ticking[0], t)
-            done = evaluate(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
+            done = evaluate_slice(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
             runs = done.traces.get(TraceId("view", "answer"), ())
             return (
                 Kept(kept.session, files, kept.manifest, self.catalog)

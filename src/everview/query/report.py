@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from everview.algebra.time import INFINITY, UNDATED, Chronon, format_timestamp
 
-Record = Mapping[str, object]
+ReportRow = Mapping[str, object]
 
 
 @dataclass(frozen=True, repr=False)
@@ -15,8 +15,8 @@ class Report:
     """What a store says of itself. `records` are for JSON; `table`, if it differs, for CSV."""
 
     text: str
-    records: tuple[Record, ...] = ()
-    table: tuple[Record, ...] = field(default=())
+    records: tuple[ReportRow, ...] = ()
+    table: tuple[ReportRow, ...] = field(default=())
 
     def __str__(self) -> str:
         return self.text
@@ -25,7 +25,7 @@ class Report:
         return self.text
 
     @property
-    def rows(self) -> tuple[Record, ...]:
+    def rows(self) -> tuple[ReportRow, ...]:
         """Flat records, all with the same fields."""
         found = self.table or self.records
         fields = dict.fromkeys(name for record in found for name in record)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.errors import counted
-from everview.query.report import Record, Report, table_lines, watermark
+from everview.query.report import Report, ReportRow, table_lines, watermark
 
 if TYPE_CHECKING:
     from everview.storage.manifest import Manifest
@@ -181,7 +181,7 @@ def _numbers(*numbers: int) -> list[str]:
     return [f"{n:,}" for n in numbers]
 
 
-def _records(status: Status) -> Sequence[Record]:
+def _records(status: Status) -> Sequence[ReportRow]:
     store = {
         "kind": "store",
         "name": None,

@@ -12,7 +12,7 @@ from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import has_relation_parts
-from everview.sql.literals import constant_int, instant
+from everview.sql.literals import bind_instant, constant_int
 from everview.sql.ordering import SortKey, bind_order_of_answer
 from everview.sql.query import bind_query, bind_select
 
@@ -20,7 +20,7 @@ _MOST = 2**31 - 1  # Spark's
 
 
 @dataclass(frozen=True)
-class Part:
+class OrderAndLimit:
     """ORDER BY, LIMIT and OFFSET of a query or of the brackets around it."""
 
     order: tuple[SortKey, ...] = ()
@@ -37,15 +37,15 @@ class Query:
 
     plan: N.Node
     names: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OrderAndLimit, ...] = ()
     as_of: Chronon | None = None
 
 
 def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
     """A query with the clauses that only an ad hoc query may have."""
     as_of = None
-    if isinstance(node, ast.AsOf):
-        as_of = instant(node.args["at"], context.script)
+    if isinstance(node, ast.AsOfSyntax):
+        as_of = bind_instant(node.args["at"], context.script)
         node = node.this
     around: list[exp.Expr] = []  # brackets with clauses of their own, from the outside in
     while isinstance(node, (exp.Subquery, exp.Paren)) and not has_relation_parts(node):
@@ -64,16 +64,16 @@ def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
     for brackets in reversed(around):
         keys = bind_order_of_answer(brackets.args.get("order"), query, context)
         parts.append(_part(brackets, keys, context))
-    return Query(query.plan, query.names, tuple(p for p in parts if p != Part()), as_of)
+    return Query(query.plan, query.names, tuple(p for p in parts if p != OrderAndLimit()), as_of)
 
 
 def _has_clauses(node: exp.Expr) -> bool:
     return any(node.args.get(name) is not None for name in ("order", "limit", "offset"))
 
 
-def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> Part:
+def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> OrderAndLimit:
     limit, offset = node.args.get("limit"), node.args.get("offset")
-    return Part(
+    return OrderAndLimit(
         keys,
         None if limit is None or _is_all(limit) else _count(limit, "LIMIT", context),
         0 if offset is None else _count(offset, "OFFSET", context),

@@ -18,7 +18,7 @@ from everview.sql.scope import OuterColumn, Scope
 
 
 @dataclass(frozen=True)
-class Item:
+class SelectItem:
     """One column of a SELECT list: its name, if it was given one, its expression, its syntax."""
 
     alias: str | None
@@ -76,7 +76,7 @@ def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
 
 
 def group_keys(
-    group: exp.Group | None, items: list[Item], scope: Scope, context: Context
+    group: exp.Group | None, items: list[SelectItem], scope: Scope, context: Context
 ) -> list[Expression]:
     """The expressions of GROUP BY: columns, aliases, positions or expressions."""
     if group is None:
@@ -98,7 +98,7 @@ def group_keys(
     return list(dict.fromkeys(keys))
 
 
-def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Context) -> Expression:
+def _group_key(syntax: exp.Expr, items: list[SelectItem], scope: Scope, context: Context) -> Expression:
     if isinstance(syntax, exp.Literal) and not syntax.is_string:
         position = whole_number(syntax.name)
         if position is None or not 1 <= position <= len(items):
@@ -113,9 +113,9 @@ def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Conte
 
 
 def aggregated(
-    plan: N.Node, keys: list[Expression], items: list[Item], having: tuple[Expression, exp.Expr] | None,
+    plan: N.Node, keys: list[Expression], items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
     context: Context,
-) -> tuple[N.Node, list[Item], Expression | None]:  # fmt: skip
+) -> tuple[N.Node, list[SelectItem], Expression | None]:  # fmt: skip
     """The Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     calls = aggregates_in(wanted)
@@ -127,12 +127,12 @@ def aggregated(
         AggregateRef(c): Column(name, c.type) for name, c in call_columns
     }
     rewritten = [
-        Item(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
+        SelectItem(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
         if not isinstance(i.expression, Literal)
         else i
         for i in items
     ]
-    named = [Item(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
+    named = [SelectItem(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
     condition = None if having is None else _over(having[0], replacement, having[1], context)
     return node, named, condition
 

@@ -24,7 +24,7 @@ def require_distinct_names(
     if columns:
         raise script.error(what, columns[twice], next_step="give one of them another name")
     instead = "give one of them another name with AS"
-    if isinstance(node, ast.CreateView):
+    if isinstance(node, ast.CreateViewSyntax):
         instead = f"name them all: CREATE VIEW {node.name} (p, q) AS …, or leave one out: * EXCEPT (…)"
     raise script.error(what, _second(names[twice], node), next_step=instead)
 

@@ -36,7 +36,7 @@ from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
 from everview.sql.guard import refuse_unused
-from everview.sql.literals import duration, instant
+from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
@@ -356,7 +356,7 @@ def _at(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> int 
         return None
     if isinstance(entry, StreamEntry):
         raise script.error("rows of a stream have their own time: AT is for tables", at)
-    return instant(at, script)
+    return bind_instant(at, script)
 
 
 def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -448,21 +448,21 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 
 
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
-    ast.CreateStream: _checked(_create_stream),
-    ast.CreateTable: _checked(_create_table),
-    ast.CreateTableAs: _create_table_as,
-    ast.CreateTagged: _checked(_create_tagged),
-    ast.CreateView: _create_view,
-    ast.CreateEventStream: _create_event_stream,
-    ast.Insert: _insert,
-    ast.Update: _update,
-    ast.Delete: _delete,
-    ast.Explain: _explain,
-    ast.Show: _show,
-    ast.ShowCreate: _show_create,
-    ast.Describe: _describe,
-    ast.Drop: _drop,
-    ast.ClockEvery: _clock,
+    ast.CreateStreamSyntax: _checked(_create_stream),
+    ast.CreateTableSyntax: _checked(_create_table),
+    ast.CreateTableAsSyntax: _create_table_as,
+    ast.CreateTaggedSyntax: _checked(_create_tagged),
+    ast.CreateViewSyntax: _create_view,
+    ast.CreateEventStreamSyntax: _create_event_stream,
+    ast.InsertSyntax: _insert,
+    ast.UpdateSyntax: _update,
+    ast.DeleteSyntax: _delete,
+    ast.ExplainSyntax: _explain,
+    ast.ShowSyntax: _show,
+    ast.ShowCreateSyntax: _show_create,
+    ast.DescribeSyntax: _describe,
+    ast.DropSyntax: _drop,
+    ast.ClockEverySyntax: _clock,
 }
 
 

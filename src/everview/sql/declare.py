@@ -97,7 +97,7 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> int:
     """WITH (history => INTERVAL '1' DAY | 'forever'): how long changes are kept; without it, for ever."""
     history: int | None = None
     for option in options:
-        if not isinstance(option, ast.Option):
+        if not isinstance(option, ast.OptionSyntax):
             raise script.error("options are written as name => value", option, next_step=_HISTORY)
         if option.name.casefold() not in _VIEW_OPTIONS:
             raise SqlError(
@@ -182,7 +182,7 @@ def _source(node: exp.Expr | None, script: Script) -> Source | None:
     options: dict[str, str] = {}
     positions = list(_POSITIONAL.get(node.name.casefold(), ()))
     for argument in node.args.get("arguments") or ():
-        if isinstance(argument, ast.Option):
+        if isinstance(argument, ast.OptionSyntax):
             _require_option(argument, node.name.casefold(), options, script)
             options[argument.name] = _value(argument.args["value"], script)
         elif positions:

@@ -61,7 +61,7 @@ def _window(part: exp.Expr) -> exp.Expr | None:
 
 
 def _stream_function(part: exp.Expr) -> exp.Expr | None:
-    return part if isinstance(part, ast.StreamFunction) else None
+    return part if isinstance(part, ast.StreamFunctionSyntax) else None
 
 
 def _named(name: str) -> Callable[[exp.Expr], exp.Expr | None]:

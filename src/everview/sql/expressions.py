@@ -41,7 +41,7 @@ from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
-from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targets
+from everview.sql.promotion import as_text_if_mixed, is_text_literal, one_key, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
@@ -164,7 +164,7 @@ class ExpressionBinder:
     def _operands(self, node: exp.Binary, operator: str) -> tuple[Expression, Expression]:
         """Two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
         left, right = self.bind(node.this), self.bind(node.expression)
-        if operator in "+-*/%" and all(is_text(e) or e.type.is_numeric for e in (left, right)):
+        if operator in "+-*/%" and all(is_text_literal(e) or e.type.is_numeric for e in (left, right)):
             return self.beside(left, T.DOUBLE, node.this), self.beside(right, T.DOUBLE, node.expression)
         return self.beside(left, right.type, node.this), self.beside(right, left.type, node.expression)
 
@@ -179,7 +179,7 @@ class ExpressionBinder:
 
     def beside(self, operand: Expression, type_: T.DataType, node: exp.Expr) -> Expression:
         """An operand beside a value of a type: a string constant is read as that type."""
-        if not is_text(operand) or type_ in (T.STRING, T.VOID):
+        if not is_text_literal(operand) or type_ in (T.STRING, T.VOID):
             return operand
         with self.script.blame(node):
             return _read_as(operand, type_)
@@ -338,14 +338,14 @@ class ExpressionBinder:
             raise self.script.error(f"{node.name} is no aggregate and takes neither * nor DISTINCT", node)
         if aggregates or is_other_aggregate(name):
             aggregate_function(name)  # raises, and says which there are
-        if any(isinstance(a, (exp.Query, ast.StreamFunction)) for a in node.expressions):
+        if any(isinstance(a, (exp.Query, ast.StreamFunctionSyntax)) for a in node.expressions):
             raise self._refusal(
-                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunction)))
+                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunctionSyntax)))
             )
         self._require_function(node)
         arguments = tuple(self.bind(a) for a in node.expressions)
         if len(arguments) > 1 and name in _COMPARING:
-            kinds = [a.type for a in arguments if not is_text(a) and a.type != T.VOID]
+            kinds = [a.type for a in arguments if not is_text_literal(a) and a.type != T.VOID]
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)

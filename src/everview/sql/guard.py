@@ -181,9 +181,9 @@ def _walk(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def _ends(statement: exp.Expr) -> Iterator[exp.Expr]:
     """The ad hoc query of a statement, and what stands in its brackets."""
-    if isinstance(statement, (ast.Explain, ast.Insert, ast.CreateTableAs)):
+    if isinstance(statement, (ast.ExplainSyntax, ast.InsertSyntax, ast.CreateTableAsSyntax)):
         statement = statement.args.get("query") or statement.this
-    node = statement.this if isinstance(statement, ast.AsOf) else statement
+    node = statement.this if isinstance(statement, ast.AsOfSyntax) else statement
     while isinstance(node, exp.Subquery):
         yield node
         node = node.this

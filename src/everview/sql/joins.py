@@ -15,7 +15,7 @@ from everview.algebra.schema import Schema
 from everview.algebra.text import column_sql
 from everview.sql.context import BoundQuery, Context
 from everview.sql.relations import Relation, bind_relation, named_relation, windowed
-from everview.sql.renaming import is_whole, select_columns
+from everview.sql.renaming import select_columns, selects_all_columns
 from everview.sql.scope import Scope, SharedColumn
 from everview.sql.windows import NowBound, now_bounds
 
@@ -108,7 +108,7 @@ def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNa
     _separate(inner, fresh)
     plan, scope = _finished(inner, context)
     if item.alias:
-        one = len(scope.relations) == 1 and is_whole(plan, scope.columns)
+        one = len(scope.relations) == 1 and selects_all_columns(plan, scope.columns)
         names = tuple(c.name for c in scope.columns)
         query = BoundQuery(plan, names) if one else select_columns(plan, scope.columns)
         return named_relation(item, query, item.alias, context)

@@ -170,7 +170,7 @@ def _span(node: exp.Interval, script: Script) -> int:
     return -total if text.startswith("-") else total
 
 
-def instant(node: exp.Expr, script: Script) -> Chronon:
+def bind_instant(node: exp.Expr, script: Script) -> Chronon:
     """A constant instant: TIMESTAMP '2026-01-01 00:00:00'."""
     literal = node.this if isinstance(node, exp.Cast) else node
     at = parse_timestamp(literal.name) if isinstance(literal, exp.Literal) and literal.is_string else None

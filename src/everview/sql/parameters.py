@@ -41,7 +41,7 @@ def bind_parameters(
             choices=[f":{name}" for name in sorted(names)],
             next_step=None if names else f"write :{unused[0]} where its value belongs",
         )
-    literals = {name: value_sql(name, values[name]) for name in values}
+    literals = {name: parameter_sql(name, values[name]) for name in values}
     for place, definition in found:
         if not place.this:
             raise script.error("a parameter needs a name", place, next_step="write it as :name")
@@ -93,11 +93,11 @@ def _keep_in_text(place: exp.Expr, literal: str, definition: exp.Expr) -> None:
     definition.meta["longer"] = longer + len(literal) - (end + 1 - at)
 
 
-def value_sql(name: str, value: object) -> str:
+def parameter_sql(name: str, value: object) -> str:
     """A value of Python as a SQL literal; in brackets if it begins with a sign.
 
-    >>> value_sql("p", -5), value_sql("p", "a'b"), value_sql("p", Decimal("1.50")), value_sql("p", 2**40)
-    ('(-5)', "'a\\\\'b'", '1.50', '1099511627776L')
+    >>> [parameter_sql("p", value) for value in (-5, "a'b", Decimal("1.50"), 2**40)]
+    ['(-5)', "'a\\\\'b'", '1.50', '1099511627776L']
     """
     text = literal_sql(*_typed(name, value))
     return f"({text})" if text.startswith("-") else text

@@ -10,7 +10,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression, conjunction
 from everview.algebra.time import Grid
 from everview.sql import ast
-from everview.sql.aggregation import Item, aggregated, aggregates_in, group_keys
+from everview.sql.aggregation import SelectItem, aggregated, aggregates_in, group_keys
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import bind_from, bind_item, has_relation_parts
@@ -26,13 +26,13 @@ from everview.sql.values import bind_values
 def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
     """The plan of a query, without the order and the part of it that an ad hoc query asks for."""
     match node:
-        case ast.AsOf():
+        case ast.AsOfSyntax():
             raise context.script.error(
                 "AS OF may only end an ad hoc SELECT: a view is about all instants",
                 node.args["at"],
                 next_step="leave it out here and ask the view AS OF an instant",
             )
-        case ast.StreamFunction():
+        case ast.StreamFunctionSyntax():
             return _stream_function(node, context)
         case exp.Subquery() | exp.Paren() if has_relation_parts(node):
             plan, scope = bind_item(node, context)
@@ -100,7 +100,7 @@ def restricted(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: 
 
 
 def _having(
-    node: exp.Select, items: list[Item], scope: Scope, context: Context
+    node: exp.Select, items: list[SelectItem], scope: Scope, context: Context
 ) -> tuple[Expression, exp.Expr] | None:
     """HAVING sees the names that the SELECT list gives first; inside aggregates, what they aggregate."""
     clause = node.args.get("having")
@@ -132,13 +132,13 @@ def _united(node: exp.SetOperation, left: N.Node, right: N.Node, context: Contex
     raise context.script.error("this set operation is not available", node)
 
 
-def _stream_function(node: ast.StreamFunction, context: Context) -> BoundQuery:
+def _stream_function(node: ast.StreamFunctionSyntax, context: Context) -> BoundQuery:
     """ISTREAM, DSTREAM, RSTREAM (paper 5, 1.2)."""
     query = bind_query(node.this, context)
     return BoundQuery(_streamed(node, query.plan, context), query.names)
 
 
-def _streamed(node: ast.StreamFunction, plan: N.Node, context: Context) -> N.Node:
+def _streamed(node: ast.StreamFunctionSyntax, plan: N.Node, context: Context) -> N.Node:
     sync = node.args.get("sync")
     match node.args["kind"]:
         case "RSTREAM":

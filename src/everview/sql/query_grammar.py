@@ -38,7 +38,11 @@ class QueryParser(JoinParser):
             self._fail("expected a SELECT")
             raise AssertionError
         query = self._parse_set_operations(query) or query
-        if isinstance(query, ast.StreamFunction) and self._curr and self._curr.token_type in _QUERY_ENDS:
+        if (
+            isinstance(query, ast.StreamFunctionSyntax)
+            and self._curr
+            and self._curr.token_type in _QUERY_ENDS
+        ):
             query = exp.Subquery(this=query)  # which takes ORDER BY, LIMIT and OFFSET
         return self._parse_query_modifiers(query) or query
 
@@ -73,7 +77,7 @@ class QueryParser(JoinParser):
         self._advance(2)
         query = self._parse_full_query()
         self._match_r_paren()
-        return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
+        return ast.StreamFunctionSyntax(kind=kind, this=query, sync=self._sync())
 
     def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
         """A call; EXISTS has a query in its brackets, in brackets of its own or not."""
@@ -94,7 +98,7 @@ class QueryParser(JoinParser):
     def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
         if not self._match_text_seq("AS", "OF"):
             return query
-        node = ast.AsOf(this=query, at=self._instant())
+        node = ast.AsOfSyntax(this=query, at=self._instant())
         if self._curr and self._curr.token_type != TokenType.R_PAREN:
             self._fail("nothing can follow AS OF and its instant", next_step="put AS OF at the end")
         return node
@@ -206,10 +210,10 @@ class QueryParser(JoinParser):
         if self._match_text_seq("EVERY"):
             every = self._duration()
             origin = self._instant() if self._match_text_seq("ORIGIN") else None
-            return ast.Sync(every=every, origin=origin)
+            return ast.SyncSyntax(every=every, origin=origin)
         if not self._match_text_seq("ON"):
             self._fail("expected SYNC EVERY interval or SYNC ON name")
-        return ast.Sync(on=self._name("a synchronization stream"))
+        return ast.SyncSyntax(on=self._name("a synchronization stream"))
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
         """(query) [window] [SYNC …] AS alias."""

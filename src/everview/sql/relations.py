@@ -13,7 +13,7 @@ from everview.algebra.windows import Band, Rows
 from everview.sql import ast
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
-from everview.sql.literals import duration, instant
+from everview.sql.literals import bind_instant, duration
 from everview.sql.renaming import rename_columns
 from everview.sql.scope import Scope
 from everview.sql.values import bind_values
@@ -71,7 +71,7 @@ class Relation:
         return scope
 
 
-def synchronized(node: N.Node, sync: ast.Sync, context: Context) -> N.Node:
+def synchronized(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
     """SYNC EVERY and SYNC ON (paper 5, 5)."""
     with context.script.blame(sync):
         if sync.args.get("on") is not None:
@@ -89,13 +89,13 @@ def synchronized(node: N.Node, sync: ast.Sync, context: Context) -> N.Node:
         return N.Synchronize(node, sync_grid(sync, context))
 
 
-def sync_grid(sync: ast.Sync, context: Context) -> Grid:
+def sync_grid(sync: ast.SyncSyntax, context: Context) -> Grid:
     """The grid of SYNC EVERY interval [ORIGIN timestamp]."""
     step = duration(sync.args["every"], context.script)
     if step <= 0:
         raise context.script.error("SYNC EVERY needs a length of time above zero", sync.args["every"])
     origin = sync.args.get("origin")
-    start = 0 if origin is None else instant(origin, context.script)
+    start = 0 if origin is None else bind_instant(origin, context.script)
     return Grid(step, start % step)
 
 

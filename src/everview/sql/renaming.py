@@ -35,13 +35,17 @@ def select_columns(plan: N.Node, columns: Sequence[Named]) -> BoundQuery:
     """A plan of just these columns, in their order; the plan itself where it is that already."""
     names = tuple(c.name for c in columns)
     own = unique_names(names)
-    if is_whole(plan, columns) and own == plan.schema.names and all(f.relation is None for f in plan.schema):
+    if (
+        selects_all_columns(plan, columns)
+        and own == plan.schema.names
+        and all(f.relation is None for f in plan.schema)
+    ):
         return BoundQuery(plan, names)
     expressions = [c.expression for c in columns]
     return BoundQuery(N.Project(plan, tuple(zip(own, expressions, strict=True))), names)
 
 
-def is_whole(plan: N.Node, columns: Sequence[Named]) -> bool:
+def selects_all_columns(plan: N.Node, columns: Sequence[Named]) -> bool:
     """Whether these are just the columns of a plan, in its order."""
     return [c.expression for c in columns] == [Column.to(f) for f in plan.schema]
 

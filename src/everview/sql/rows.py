@@ -79,7 +79,9 @@ def _require_value(
 
 
 def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
-    value = default_of(target, entry) if isinstance(node, ast.Default) else constant(node, target, context)
+    value = (
+        default_of(target, entry) if isinstance(node, ast.DefaultSyntax) else constant(node, target, context)
+    )
     _require_value(value, target, entry, node, context.script)
     return value
 
@@ -176,7 +178,7 @@ def assignments(
             target = _target(item.this, entry, scope)
         if target.name in [name for name, _ in made]:
             raise context.script.error(f"the column '{target.name}' is set twice", item.this)
-        if isinstance(item.expression, ast.Default):
+        if isinstance(item.expression, ast.DefaultSyntax):
             filled = default_of(target, entry)
             _require_value(filled, target, entry, item.expression, context.script)
             made.append((target.name, Literal(filled, target.type)))

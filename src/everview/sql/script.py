@@ -64,7 +64,7 @@ def parse_script(text: str) -> list[exp.Expr]:
     """The statements of a script, one syntax tree each; comments and empty statements are passed over.
 
     >>> [type(s).__name__ for s in parse_script("SELECT 1; -- one\\n SHOW VIEWS;")]
-    ['Select', 'Show']
+    ['Select', 'ShowSyntax']
     """
     dialect = Everview()
     try:

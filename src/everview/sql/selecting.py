@@ -5,19 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 
 from everview.algebra.expressions import Column, Expression
-from everview.sql.aggregation import Item
+from everview.sql.aggregation import SelectItem
 from everview.sql.context import Context
 from everview.sql.scope import Named, Scope
 from everview.sql.times import CLOCKS
 
 
-def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
+def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectItem]:
     """The SELECT list with its stars unfolded."""
-    items: list[Item] = []
+    items: list[SelectItem] = []
     for syntax in node.expressions:
         star = syntax.this if isinstance(syntax, exp.Column) else syntax
         if isinstance(star, exp.Star):
-            items += [Item(c.name, c.expression, syntax) for c in _star(star, syntax, scope, context)]
+            items += [SelectItem(c.name, c.expression, syntax) for c in _star(star, syntax, scope, context)]
             continue
         expression = context.binder(scope).bind(syntax.unalias())
         alias = syntax.alias or None if isinstance(syntax, exp.Alias) else None
@@ -25,7 +25,7 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
             alias = _written(syntax, expression, scope)
         if isinstance(syntax, (exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate)):
             alias = _clock_name(syntax)
-        items.append(Item(alias, expression, syntax))
+        items.append(SelectItem(alias, expression, syntax))
     if not items:
         raise context.script.error("SELECT needs at least one column", node)
     return items

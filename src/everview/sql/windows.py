@@ -9,18 +9,18 @@ from sqlglot import exp
 from everview.algebra.time import duration_text
 from everview.algebra.windows import NOW, AnyWindow, Band, Fixed, Range, Rows, tumble
 from everview.sql import ast
-from everview.sql.literals import constant_int, duration, instant
+from everview.sql.literals import bind_instant, constant_int, duration
 from everview.sql.script import Script
 
 
-def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
+def window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
     """The window that a bracket asks for."""
     args = bracket.args
 
     def length(name: str, default: int = 0) -> int:
         return duration(args[name], script) if args.get(name) is not None else default
 
-    origin = instant(args["origin"], script) if args.get("origin") is not None else 0
+    origin = bind_instant(args["origin"], script) if args.get("origin") is not None else 0
     wrong = [args[part] for part in ("slide", "lag") if args.get(part) is not None and length(part) <= 0]
     with script.blame(wrong[0] if wrong and length("extent") > 0 else bracket):
         match args["kind"]:
@@ -44,7 +44,9 @@ def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
             case "UNBOUNDED":
                 return Band()
             case "BAND":
-                lower, upper = (instant(args[n], script) if args.get(n) else None for n in ("lower", "upper"))
+                lower, upper = (
+                    bind_instant(args[n], script) if args.get(n) else None for n in ("lower", "upper")
+                )
                 return Band(lower, upper)
             case "ROWS":
                 keys = tuple(k.name for k in args.get("keys") or ())
@@ -52,7 +54,7 @@ def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
     raise AssertionError(args["kind"])
 
 
-def _refuse(bracket: ast.WindowBracket, part: str, script: Script) -> None:
+def _refuse(bracket: ast.WindowBracketSyntax, part: str, script: Script) -> None:
     given = bracket.args.get(part)
     if given is not None:
         raise script.error(

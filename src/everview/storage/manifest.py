@@ -14,19 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from everview.algebra.time import INFINITY
 from everview.errors import StoreError, counted
-from everview.operators.columnar.frame import BEFORE_ALL, INFINITY
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.files import FileMissing, Files
-from everview.storage.runs import FOLDERS, Run, TraceId
+from everview.storage.runs import FOLDERS, Run, TraceId, Traces
 from everview.storage.trace import missing_run
 
-FORMAT = 1
+MANIFEST_FORMAT = 1
 FOLDER = "manifests"
 
 _NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
 _ATTEMPTS = 3
-
-Traces = Mapping[TraceId, tuple[Run, ...]]
 
 
 class DamagedManifest(StoreError):
@@ -117,7 +116,7 @@ class Manifest:
                 for trace in sorted(self.traces)
             ],
         }
-        return json.dumps({"format": FORMAT, "crc32": _checksum(body), "body": body})
+        return json.dumps({"format": MANIFEST_FORMAT, "crc32": _checksum(body), "body": body})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
@@ -125,9 +124,10 @@ class Manifest:
         whole = json.loads(text)
         if not isinstance(whole, dict) or not isinstance(whole.get("format"), int):
             raise ValueError("this is no manifest")
-        if whole["format"] > FORMAT:
+        if whole["format"] > MANIFEST_FORMAT:
             raise StoreError(
-                f"it was written by a newer Everview (format {whole['format']}, this one reads {FORMAT})",
+                f"it was written by a newer Everview (format {whole['format']}, "
+                f"this one reads {MANIFEST_FORMAT})",
                 next_step="upgrade Everview",
             )
         body = whole.get("body")
@@ -155,7 +155,7 @@ def write(files: Files, manifest: Manifest) -> None:
     files.write(path_of(manifest.step), manifest.to_json().encode())
 
 
-def steps(files: Files) -> list[int]:
+def list_steps(files: Files) -> list[int]:
     """The steps whose manifests are there, in order."""
     found = (_NAME.fullmatch(f.path) for f in files.list_files(FOLDER, recursive=False))
     return sorted(int(m[1]) for m in found if m is not None)
@@ -177,7 +177,7 @@ def read(files: Files, step: int) -> Manifest:
         ) from error
 
 
-def latest(files: Files, only_reading: bool = False) -> Manifest | None:
+def read_latest(files: Files, only_reading: bool = False) -> Manifest | None:
     """The last manifest; None before the first step.
 
     A manifest is renamed into place whole, so a damaged one is damage of the disk. Who writes must not go
@@ -195,7 +195,7 @@ def latest(files: Files, only_reading: bool = False) -> Manifest | None:
 
 
 def _latest(files: Files, only_reading: bool) -> Manifest | None:
-    found = steps(files)
+    found = list_steps(files)
     for step in reversed(found):
         try:
             return read(files, step)

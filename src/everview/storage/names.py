@@ -29,12 +29,12 @@ def safe_name(name: str) -> str:
     return f"{readable}~{digest}"
 
 
-def source_name(name: str, incarnation: int) -> str:
+def source_log_name(name: str, incarnation: int) -> str:
     """The name under which Spark remembers how far a source was read: letters, digits and _ only.
 
     A source that was dropped and made again has another one, and so is read from its start.
 
-    >>> source_name("S", 0), source_name("s", 2)
+    >>> source_log_name("S", 0), source_log_name("s", 2)
     ('s_73', 's_73_2')
     """
     own = "s_" + name.casefold().encode().hex()

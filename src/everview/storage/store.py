@@ -33,12 +33,12 @@ from everview.storage.compaction import Policy
 from everview.storage.files import FileMissing, Files, is_temporary
 from everview.storage.lock import LOCK, Lock, acquire
 from everview.storage.manifest import Manifest
-from everview.storage.names import source_name
+from everview.storage.names import source_log_name
 from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.storage.trace import Trace
 
-FORMAT = 2  # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
-SETTINGS = "everview.json"
+STORE_FORMAT = 2  # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
+SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 CHECKPOINT = "checkpoint"
 
@@ -169,7 +169,7 @@ class Store:
         try:
             catalog = Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
             fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
-            if not catalog.dropped and self._logs() - {source_name(e.name, e.incarnation) for e in fed}:
+            if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
                 catalog.dropped = 1
             return catalog
         except FileMissing:
@@ -198,10 +198,10 @@ class Store:
         manifest before a damaged one, and a warning.
         """
         if self._lock is None:
-            return manifests.latest(self.files, only_reading=True) or Manifest()
+            return manifests.read_latest(self.files, only_reading=True) or Manifest()
         if self._last is not None:
             return self._last  # who holds the lock wrote it
-        found = manifests.latest(self.files) or Manifest()
+        found = manifests.read_latest(self.files) or Manifest()
         if not self._checked:
             manifests.check_runs(self.files, found)
             self._checked = True
@@ -218,7 +218,7 @@ class Store:
         of so many steps to finish what it began.
         """
         self._must_be_locked()
-        steps = manifests.steps(self.files)
+        steps = manifests.list_steps(self.files)
         kept = steps[-max(1, keep_manifests) :]
         # The last one must be readable; of an older one that is damaged nobody can want the files.
         named = set() if not kept else manifests.read(self.files, kept[-1]).paths()
@@ -240,20 +240,20 @@ class Store:
 
 def _settings(files: Files) -> Settings | None:
     """The settings of a store; None if there is none at this place."""
-    if not files.exists(SETTINGS):
+    if not files.exists(SETTINGS_FILE):
         return None
-    data = files.read(SETTINGS)
+    data = files.read(SETTINGS_FILE)
     try:
         body = json.loads(data)
         version = int(body.pop("format"))
-        if version == FORMAT:
+        if version == STORE_FORMAT:
             return Settings(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise files.damaged(SETTINGS, str(error)) from error
-    newer = version > FORMAT
+        raise files.damaged(SETTINGS_FILE, str(error)) from error
+    newer = version > STORE_FORMAT
     raise StoreError(
         f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
-        f" (format {version}, this one reads {FORMAT})",
+        f" (format {version}, this one reads {STORE_FORMAT})",
         next_step="upgrade Everview"
         if newer
         else "run its SQL with --path on a new folder, or open it with the Everview that made it",
@@ -269,7 +269,9 @@ def _create(files: Files, settings: Settings) -> Settings:
     try:
         found = _settings(files)
         if found is None:
-            files.write(SETTINGS, json.dumps({"format": FORMAT, **asdict(settings)}, indent=2).encode())
+            files.write(
+                SETTINGS_FILE, json.dumps({"format": STORE_FORMAT, **asdict(settings)}, indent=2).encode()
+            )
         return found or settings
     finally:
         lock.release()

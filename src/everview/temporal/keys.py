@@ -14,11 +14,11 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.schema import Schema
 
-Key = tuple[int, ...]
+KeyColumns = tuple[int, ...]
 
 
 @singledispatch
-def keys_of(plan: N.Node) -> Key | None:
+def keys_of(plan: N.Node) -> KeyColumns | None:
     """The positions of the output columns that form a key, or None where no key is known.
 
     The empty key: there is never more than one record, so that a new one always replaces the old.
@@ -36,13 +36,13 @@ def keys_of(plan: N.Node) -> Key | None:
 
 @keys_of.register(N.Tagged)
 @keys_of.register(N.Table)
-def _(plan: N.Tagged | N.Table) -> Key | None:
+def _(plan: N.Tagged | N.Table) -> KeyColumns | None:
     """The declared key, if there is one."""
     return _positions(plan.schema, plan.key) or None
 
 
 @keys_of.register
-def _(plan: N.Aggregate) -> Key:
+def _(plan: N.Aggregate) -> KeyColumns:
     """A group has one row; without GROUP BY there is one row in all."""
     return tuple(range(len(plan.keys)))
 
@@ -59,7 +59,7 @@ def _(plan: N.Aggregate) -> Key:
 @keys_of.register(N.Distinct)
 @keys_of.register(N.SemiJoin)
 @keys_of.register(N.AntiJoin)
-def _(plan: N.Node) -> Key | None:
+def _(plan: N.Node) -> KeyColumns | None:
     """A part of the (left) input, now or as it was at an earlier instant, and no record more often.
 
     The records of a Distinct differ in the whole; that is no key, as nothing is left that an update could
@@ -69,7 +69,7 @@ def _(plan: N.Node) -> Key | None:
 
 
 @keys_of.register
-def _(plan: N.Project) -> Key | None:
+def _(plan: N.Project) -> KeyColumns | None:
     """The key below, if every column of it is projected as it is, under any name."""
     below = keys_of(plan.input)
     shown: dict[int, int] = {}
@@ -84,13 +84,13 @@ def _(plan: N.Project) -> Key | None:
 
 @keys_of.register(N.Join)
 @keys_of.register(N.TableJoin)
-def _(plan: N.Join | N.TableJoin) -> Key | None:
+def _(plan: N.Join | N.TableJoin) -> KeyColumns | None:
     """Both keys: a pair is known by its two records. An outer TableJoin is as a LEFT join."""
     return _both(plan.left, plan.right)
 
 
 @keys_of.register
-def _(plan: N.OuterJoin) -> Key | None:
+def _(plan: N.OuterJoin) -> KeyColumns | None:
     """Both keys for LEFT and RIGHT: a record of the kept side has partners or one padding, never both.
 
     Not for FULL: a record whose key is NULL may be padded on either side, and both then have NULLs only.
@@ -98,12 +98,12 @@ def _(plan: N.OuterJoin) -> Key | None:
     return None if plan.kind == "FULL" else _both(plan.left, plan.right)
 
 
-def _both(left: N.Node, right: N.Node) -> Key | None:
+def _both(left: N.Node, right: N.Node) -> KeyColumns | None:
     first, second = keys_of(left), keys_of(right)
     if first is None or second is None:
         return None
     return first + tuple(len(left.schema) + k for k in second)
 
 
-def _positions(schema: Schema, names: Iterable[str]) -> Key:
+def _positions(schema: Schema, names: Iterable[str]) -> KeyColumns:
     return tuple(schema.index(schema.find(name)) for name in names)

@@ -142,8 +142,8 @@ def query(
         write_answer(db.query(sql, as_of, **parameters), format, sys.stdout, sys.stderr)
 
 
-@app.command()
-def changes(
+@app.command("changes")
+def changes_command(
     view: Annotated[str, typer.Argument(metavar="VIEW", help="a view")],
     path: StorePath = DEFAULT_PATH,
     encoding: Annotated[
@@ -212,8 +212,8 @@ def status(
                 print()
 
 
-@app.command()
-def explain(
+@app.command("explain")
+def explain_command(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],
     path: StorePath = DEFAULT_PATH,
     format: Annotated[

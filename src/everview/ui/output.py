@@ -20,15 +20,15 @@ from rich.console import Console
 from rich.text import Text
 
 from everview.algebra.time import format_timestamp
-from everview.database import explained_failures
+from everview.database import explain_query_failures
 from everview.errors import EverviewError, counted, nearest
 from everview.query import Report
 
 if TYPE_CHECKING:
     from everview.database import DataFrame
 
-FORMATS = ("table", "json", "csv")
-MOST = 1_000  # rows of a table that a person reads
+OUTPUT_FORMATS = ("table", "json", "csv")
+MOST_ROWS = 1_000  # rows of a table that a person reads
 
 # What stands for NULL in the time columns of a change stream, by their place.
 ENDS = {"tags": {1: "-∞"}, "intervals": {0: "-∞", 1: "∞"}}
@@ -39,24 +39,26 @@ _AS_TEXT = ("date", "float", "decimal", "void")
 
 
 def require_format(format: str) -> str:
-    """One of FORMATS."""
-    if format not in FORMATS:
+    """One of OUTPUT_FORMATS."""
+    if format not in OUTPUT_FORMATS:
         raise EverviewError(
-            f"an answer is not shown as '{format}'", meant=nearest(format, FORMATS), choices=FORMATS
+            f"an answer is not shown as '{format}'",
+            meant=nearest(format, OUTPUT_FORMATS),
+            choices=OUTPUT_FORMATS,
         )
     return format
 
 
 @dataclass(frozen=True)
-class Column:
+class AnswerColumn:
     """A column of an answer: how it is fetched, and how a fetched value is written."""
 
     name: str
     type: str
-    fields: tuple[Column, ...] = ()
+    fields: tuple[AnswerColumn, ...] = ()
 
     @classmethod
-    def of(cls, field: Any) -> Column:
+    def of(cls, field: Any) -> AnswerColumn:
         below = tuple(map(cls.of, field.dataType.fields)) if field.dataType.typeName() == "struct" else ()
         return cls(field.name, field.dataType.simpleString(), below)
 
@@ -99,7 +101,7 @@ class Column:
         return _number(value) if isinstance(value, float) else str(value)
 
 
-def json_object(columns: Sequence[Column], values: Sequence[Any]) -> str:
+def json_object(columns: Sequence[AnswerColumn], values: Sequence[Any]) -> str:
     """A row as a JSON object on one line."""
     pairs = zip(columns, values, strict=True)
     return "{" + ", ".join(f"{json.dumps(c.name, ensure_ascii=False)}: {c.json(v)}" for c, v in pairs) + "}"
@@ -133,14 +135,14 @@ class Sheet:
 
     def write(self, frame: DataFrame, most: int | None = None) -> bool:
         """Writes the rows of a frame, or the first so many; whether there are more."""
-        with explained_failures():
-            columns = [Column.of(f) for f in frame.schema.fields]
+        with explain_query_failures():
+            columns = [AnswerColumn.of(f) for f in frame.schema.fields]
         rows = _rows(frame if most is None else frame.limit(most + 1), columns)
         self._write(columns, rows if most is None else islice(rows, most))
         self._out.flush()
         return most is not None and next(rows, None) is not None
 
-    def _write(self, columns: Sequence[Column], rows: Iterator[Sequence[Any]]) -> None:
+    def _write(self, columns: Sequence[AnswerColumn], rows: Iterator[Sequence[Any]]) -> None:
         match self._format:
             case "json":
                 for row in rows:
@@ -153,14 +155,14 @@ class Sheet:
                     pairs = zip(columns, row, strict=True)
                     writer.writerow(["" if v is None else c.text(v) for c, v in pairs])
             case _:
-                while part := list(islice(rows, MOST)):
+                while part := list(islice(rows, MOST_ROWS)):
                     self._lines(columns, part)
                 if not self._begun and self._title is None:
                     self._lines(columns, [])
                 return
         self._begun = True
 
-    def _lines(self, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+    def _lines(self, columns: Sequence[AnswerColumn], rows: Sequence[Sequence[Any]]) -> None:
         """Some rows of a table; the columns keep the width that they once had."""
         cells = [[self._cell(i, c, row[i]) for i, c in enumerate(columns)] for row in rows]
         header = [printable(c.name) for c in columns]
@@ -176,15 +178,17 @@ class Sheet:
         for line in cells:
             console.print(Text(aligned(line, self._widths)), soft_wrap=True)
 
-    def _cell(self, place: int, column: Column, value: Any) -> str:
+    def _cell(self, place: int, column: AnswerColumn, value: Any) -> str:
         return self._ends.get(place, "NULL") if value is None else printable(column.text(value))
 
 
-def _rows(frame: DataFrame, columns: Sequence[Column]) -> Iterator[Sequence[Any]]:
+def _rows(frame: DataFrame, columns: Sequence[AnswerColumn]) -> Iterator[Sequence[Any]]:
     """The values of a frame, row by row as they come; names may be anything, so columns go by place."""
     names = [f"c{i}" for i in range(len(columns))]
     fetched = [f"{c.fetched(n)} AS {n}" for c, n in zip(columns, names, strict=True)]
-    with explained_failures():  # around the reading alone: a reader of ours who goes is no failure of Spark
+    with (
+        explain_query_failures()
+    ):  # around the reading alone: a reader of ours who goes is no failure of Spark
         yield from frame.toDF(*names).selectExpr(*fetched).toLocalIterator()
 
 
@@ -213,8 +217,8 @@ def write_answer(
     """A whole answer; of a long one a table has the first rows, and `err` is told how many more there are."""
     if format != "table":
         Sheet(format, out, ends).write(frame)
-    elif Sheet(format, out, ends).write(frame, MOST):
-        more = frame.count() - MOST
+    elif Sheet(format, out, ends).write(frame, MOST_ROWS):
+        more = frame.count() - MOST_ROWS
         print(f"… and {counted(more, 'more row')}; --format json or csv has all", file=err)
 
 

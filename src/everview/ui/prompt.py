@@ -18,7 +18,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from everview.algebra.text import name_sql
-from everview.ui.shell import COMMANDS, is_whole
+from everview.ui.shell import COMMANDS, is_complete_entry
 
 if TYPE_CHECKING:
     from everview.database import Database
@@ -74,7 +74,7 @@ def prompt_session(db: Database, input: Any = None, output: Any = None) -> Promp
     keys = KeyBindings()
     session: PromptSession[str]
 
-    @keys.add("enter", filter=Condition(lambda: is_whole(session.default_buffer.text)))
+    @keys.add("enter", filter=Condition(lambda: is_complete_entry(session.default_buffer.text)))
     def accept(event: Any) -> None:
         event.current_buffer.validate_and_handle()
 

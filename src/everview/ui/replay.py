@@ -22,7 +22,7 @@ _SOURCE = re.compile(r"\s*FROM csv\('[^']*', header => true\)")
 
 
 @dataclass(frozen=True)
-class Event:
+class ReplayedRow:
     """A row of a stream, and the seconds after the first one at which it happened."""
 
     second: float
@@ -39,19 +39,19 @@ def without_sources(script: str) -> str:
     return _SOURCE.sub("", script)
 
 
-def events(inputs: Mapping[str, str], folder: Path) -> list[Event]:
+def events(inputs: Mapping[str, str], folder: Path) -> list[ReplayedRow]:
     """The rows of all streams in the order of their times."""
     found = []
     for stream, file in inputs.items():
         with (folder / file).open(encoding="utf-8", newline="") as lines:
             found += [(datetime.fromisoformat(row["ts"]), stream, row) for row in csv.DictReader(lines)]
     found.sort(key=lambda e: (e[0], e[1]))
-    return [Event((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
+    return [ReplayedRow((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
 
 
 def batches(
-    rows: list[Event], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
-) -> Iterator[list[Event]]:
+    rows: list[ReplayedRow], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[list[ReplayedRow]]:
     """The rows that are due, again and again; while somebody works on them, others become due."""
     began = now()
     while rows:

@@ -52,12 +52,12 @@ def _word(entry: str) -> str:
     return entry.strip().rstrip(";").strip().lower()
 
 
-def is_whole(entry: str) -> bool:
+def is_complete_entry(entry: str) -> bool:
     """Whether an entry can be carried out: a command, or statements up to a semicolon.
 
-    >>> is_whole("SELECT 1"), is_whole("SELECT ';"), is_whole("SELECT ';'; -- done"), is_whole("\\\\d")
-    (False, False, True, True)
-    >>> is_whole("help"), is_whole("EXIT;")
+    >>> [is_complete_entry(entry) for entry in ("SELECT 1", "SELECT ';", "SELECT ';'; -- done", "\\\\d")]
+    [False, False, True, True]
+    >>> is_complete_entry("help"), is_complete_entry("EXIT;")
     (True, True)
     """
     text = entry.strip()
@@ -160,7 +160,7 @@ def piped(lines: Iterable[str]) -> Iterator[str]:
     entry = ""
     for line in lines:
         entry += line
-        if is_whole(entry):
+        if is_complete_entry(entry):
             yield entry
             entry = ""
     if entry.strip():

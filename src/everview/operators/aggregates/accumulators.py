@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from everview.operators.aggregates import exact
 from everview.operators.columnar.frame import Frame, N
-from everview.operators.columnar.hashing import Ints
+from everview.operators.columnar.hashing import Ints, Words
 from everview.operators.columnar.lazy import np, pa, pl
 
 AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max")
@@ -174,7 +174,7 @@ def _answer(
     elif isinstance(argument, pl.Duration):
         values = _total_lengths(limbs, size) if divisor is None else _mean_lengths(limbs, divisor, size)
     elif divisor is None:
-        values = pl.Series(exact.wrapped(limbs, size))
+        values = pl.Series(exact.wrap_to_int64(limbs, size))
     else:
         values = pl.Series(exact.rounded(limbs, divisor, size))
     return _blank(values, count == 0)
@@ -184,7 +184,7 @@ def _total_lengths(limbs: exact.Limbs, size: int) -> pl.Series:
     """The sum of lengths of time; NULL if it is too long for one."""
     digits, negative = exact.whole_digits(limbs, size)
     fits = exact.is_below(digits, 2**63) | (negative & exact.is_below(digits, 2**63 + 1))
-    return _blank(pl.Series(exact.wrapped(limbs, size)), ~fits)
+    return _blank(pl.Series(exact.wrap_to_int64(limbs, size)), ~fits)
 
 
 def _mean_lengths(limbs: exact.Limbs, divisor: Ints, size: int) -> pl.Series:
@@ -194,7 +194,7 @@ def _mean_lengths(limbs: exact.Limbs, divisor: Ints, size: int) -> pl.Series:
     return pl.Series(whole)
 
 
-def _divided_half_up(digits: exact.Words, divisor: Ints) -> exact.Words:
+def _divided_half_up(digits: Words, divisor: Ints) -> Words:
     quotient, rest = exact.divided(digits, divisor)
     return exact.increased(quotient, 2 * rest >= divisor.astype(np.uint64))
 

@@ -14,7 +14,7 @@ from everview.operators.aggregates.events import Events, Steps, steps
 from everview.operators.columnar.frame import UNTIL, Frame, Increment, N, Slice, State, record_columns
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.profile import COUNT_FUNCTIONS
-from everview.operators.columnar.timeline import pieces
+from everview.operators.columnar.timeline import constant_pieces
 
 _LEFT, _RIGHT = Accumulator(Summed.LEFT), Accumulator(Summed.RIGHT)
 
@@ -55,4 +55,4 @@ def _emitted(stepped: Steps, function: str, keys: list[str]) -> Frame:
     zero = np.zeros(stepped.size, dtype=np.int64)
     value = COUNT_FUNCTIONS[function](stepped.sums.get(_LEFT, zero), stepped.sums.get(_RIGHT, zero))
     change = value - value[stepped.first][stepped.ids]
-    return pieces(stepped.groups, keys, stepped.ids, stepped.times, change, stepped.first)
+    return constant_pieces(stepped.groups, keys, stepped.ids, stepped.times, change, stepped.first)

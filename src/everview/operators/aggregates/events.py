@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everview.algebra.time import INFINITY
 from everview.operators.aggregates.accumulators import (
     Accumulator,
     Sums,
@@ -20,16 +21,7 @@ from everview.operators.aggregates.accumulators import (
     as_columns,
     narrowed,
 )
-from everview.operators.columnar.frame import (
-    FROM,
-    HASH,
-    INFINITY,
-    UNTIL,
-    Frame,
-    Slice,
-    group_starts,
-    occurs_twice,
-)
+from everview.operators.columnar.frame import FROM, HASH, UNTIL, Frame, Slice, group_starts, occurs_twice
 from everview.operators.columnar.hashing import Ints, combined, hashes
 from everview.operators.columnar.keys import Groups, grouped, keyed, matches, numbers_of
 from everview.operators.columnar.lazy import np, pl

@@ -11,13 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypeAlias
 
-from everview.operators.columnar.hashing import Ints, decimal_halves
+from everview.operators.columnar.hashing import Ints, Words, decimal_halves
 from everview.operators.columnar.lazy import np, npt, pl
 
 Limbs = dict[int, Ints]  # the number at place j counts 2^(32·j)
-Words: TypeAlias = "npt.NDArray[np.uint64]"
 
 BITS = 32
 _HALF = 1 << (BITS - 1)
@@ -104,7 +102,7 @@ def _present(limbs: Limbs) -> Limbs:
     return {j: limb for j, limb in limbs.items() if limb.any()}
 
 
-def wrapped(limbs: Mapping[int, Ints], size: int) -> Ints:
+def wrap_to_int64(limbs: Mapping[int, Ints], size: int) -> Ints:
     """Integers as 64 bits, of which the upper ones are lost, as Java does it."""
     zero = np.zeros(size, dtype=np.int64)
     return limbs.get(0, zero) + (limbs.get(1, zero) << BITS)

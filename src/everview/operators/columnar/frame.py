@@ -2,7 +2,7 @@
 
 A frame has any columns for the record, and three for the change: `_from`, `_until`, `_n`. A kernel is
 a pure function (Δ inputs, state) → (Δ output, what to add to the state). A state is a frame too: the
-rows that were added and have not yet ended. It may hold rows that would cancel; `consolidate` makes
+rows that were added and have not yet ended. It may hold rows that would cancel; `consolidate_frame` makes
 it small again and changes no answer. What a kernel adds to its state has one more column, `_hash`: a
 number for the row's key, by which the rows are sorted (`keys.py`).
 """
@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from everview.algebra.time import INFINITY, LEAST
 from everview.operators.columnar.hashing import Ints, combined
 from everview.operators.columnar.lazy import np, pl
 
 FROM, UNTIL, N = "_from", "_until", "_n"
 HASH = "_hash"
 CHANGE = (FROM, UNTIL, N)
-INFINITY = 2**63 - 1
-BEFORE_ALL = -(2**63)  # the bound before the first step; all rows begin after it
-LEAST = BEFORE_ALL + 1
+BEFORE_ALL = LEAST - 1  # the bound before the first step; all rows begin after it
 
 Frame: TypeAlias = "pl.DataFrame"
 State: TypeAlias = "Mapping[str, Frame]"
@@ -103,14 +102,14 @@ def alive(frame: Frame, bound: int) -> Frame:
     return frame.filter(pl.col(UNTIL) > bound)
 
 
-def consolidate(frame: Frame, bound: int | None = None) -> Frame:
+def consolidate_frame(frame: Frame, bound: int | None = None) -> Frame:
     """Sums n over equal (record, from, until) and drops zeros; no snapshot changes.
 
     With a bound, beginnings up to it count as the bound itself: what began earlier began alike. Rows of
     a state are sorted by the number of their key again, and with a bound coalesced where that makes them
     fewer.
 
-    >>> consolidate(changes({"v": [1, 1, 2]}, [(0, 9, 1), (3, 9, -1), (4, 9, 1)]), 5).rows()
+    >>> consolidate_frame(changes({"v": [1, 1, 2]}, [(0, 9, 1), (3, 9, -1), (4, 9, 1)]), 5).rows()
     [(2, 5, 9, 1)]
     """
     if bound is not None:

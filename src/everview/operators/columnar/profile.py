@@ -23,9 +23,9 @@ from everview.operators.columnar.hashing import Ints as Counts
 from everview.operators.columnar.hashing import hashes
 from everview.operators.columnar.keys import arranged, grouped, matches
 from everview.operators.columnar.lazy import np
-from everview.operators.columnar.timeline import in_time_order, pieces
+from everview.operators.columnar.timeline import constant_pieces, in_time_order
 
-Function = Callable[[Counts, Counts], Counts]
+CountFunction = Callable[[Counts, Counts], Counts]
 
 
 def _once(left: Counts, right: Counts) -> Counts:
@@ -37,7 +37,7 @@ def _left_over(left: Counts, right: Counts) -> Counts:
     return more
 
 
-COUNT_FUNCTIONS: dict[str, Function] = {
+COUNT_FUNCTIONS: dict[str, CountFunction] = {
     "distinct": _once,
     "difference": _left_over,
     "intersection": lambda left, right: np.minimum(left, right),
@@ -85,7 +85,7 @@ def distinct_unsigned(new: Frame, state: State) -> Increment:
 
 
 def _difference(
-    old: tuple[Frame, Frame], new: tuple[Frame, Frame], numbers: Sequence[Counts], function: Function
+    old: tuple[Frame, Frame], new: tuple[Frame, Frame], numbers: Sequence[Counts], function: CountFunction
 ) -> Frame:
     """f(after) - f(before) of the touched records, as maximal pieces; `numbers` are those of the new rows."""
     columns = record_columns(new[0])
@@ -115,7 +115,7 @@ def _difference(
 
     left, right = running(0), running(1)
     change = function(left + running(2), right + running(3)) - function(left, right)
-    return pieces(records, columns, ids, times, change, group_starts(ids))
+    return constant_pieces(records, columns, ids, times, change, group_starts(ids))
 
 
 def _old_events(

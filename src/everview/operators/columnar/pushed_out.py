@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from everview.algebra.time import INFINITY
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     N,
     Slice,
     State,
-    consolidate,
+    consolidate_frame,
     record_columns,
     stacked,
 )
@@ -64,7 +64,7 @@ def _pushed_out(
     deletes: str | None,
 ) -> Increment:
     columns = [*record_columns(new), FROM, UNTIL, N]
-    known = consolidate(_touched(new, state["open"], partition)[columns])
+    known = consolidate_frame(_touched(new, state["open"], partition)[columns])
     both = stacked([_copies(known, False), _copies(new, True)])
     # What began before the slice began alike, whenever its state was made small.
     begin = pl.max_horizontal(pl.col(FROM), pl.lit(slice_.b0 + 1, pl.Int64)).alias(_BEGIN)
@@ -123,4 +123,4 @@ def _copies(frame: Frame, new: bool) -> Frame:
 
 def _change(before: Frame, after: Frame) -> Frame:
     """What leads from one set of open rows to the other: those that came, and negative rows for the rest."""
-    return consolidate(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))
+    return consolidate_frame(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))

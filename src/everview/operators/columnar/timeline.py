@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N, group_starts
+from everview.algebra.time import INFINITY
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N, group_starts
 from everview.operators.columnar.hashing import Ints
 from everview.operators.columnar.keys import keyed
 from everview.operators.columnar.lazy import np, npt
@@ -35,7 +36,9 @@ def in_time_order(ids: Ints, times: Ints) -> tuple[Ints, Ints]:
     return order, np.flatnonzero(group_starts(code[order]))
 
 
-def pieces(groups: Frame, keys: Sequence[str], ids: Ints, times: Ints, values: Ints, first: Bools) -> Frame:
+def constant_pieces(
+    groups: Frame, keys: Sequence[str], ids: Ints, times: Ints, values: Ints, first: Bools
+) -> Frame:
     """The maximal pieces of constant value, as rows with that n; zero is not shown.
 
     A value holds from its instant to the next one of its group, the last one for ever. `first` says where

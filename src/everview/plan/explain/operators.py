@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from everview.algebra import nodes as N
-from everview.algebra.explain import describe
+from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
@@ -215,7 +215,7 @@ class _Graph:
         made = ExplainedOperator(
             number,
             _kind(node),
-            describe(node),
+            describe_node(node),
             # The rows of an event query are final when they come (paper 3).
             Edge(Pattern.MON) if events and inputs else edge(node),
             inputs,
@@ -284,7 +284,7 @@ def _bound(column: str, lateness: int, inserted: bool) -> str:
 
 def _kind(node: N.Node) -> str:
     """What an operator is called: the first word of its text."""
-    return describe(node).split()[0]
+    return describe_node(node).split()[0]
 
 
 def _method(node: N.Node, own: Sequence[StatefulOperator]) -> str | None:

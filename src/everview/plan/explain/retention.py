@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from everview.algebra import nodes as N
-from everview.algebra.explain import describe
+from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.operators.base import Growth, StatefulOperator, StatePart
 from everview.plan.lower import Lowering
@@ -63,7 +63,7 @@ def _grows(node: N.Node, lowering: Lowering) -> Iterator[str]:
     words = [f"its {p.text}" if p.text in ("left input", "right input") else p.text for p in parts]
     windows = " or ".join(dict.fromkeys(_without_window(node)))
     hint = f", put a window on {windows}" if windows else ""
-    yield f"grows {how}: {describe(node)} keeps {' and '.join(words)} for ever{hint}"
+    yield f"grows {how}: {describe_node(node)} keeps {' and '.join(words)} for ever{hint}"
 
 
 def _without_window(node: N.Node) -> Iterator[str]:
