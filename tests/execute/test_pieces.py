@@ -15,7 +15,7 @@ from everview.execute.catalyst import Row
 from everview.execute.lanes import InputProjection, Lane
 from everview.execute.pieces import PartitionedInputFile, due, merge_waiting, pieces_of, run_name, write_piece
 from everview.operators import ScanOperator
-from everview.operators.columnar.frame import Frame, Slice, changes
+from everview.operators.columnar.frame import Frame, Slice, make_frame
 from everview.storage.compaction import Policy
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -33,7 +33,7 @@ def carried(
 
 def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
     """Rows (value, from, partition, whether they are wanted); their begin on the lane is 100 later."""
-    frame = changes(
+    frame = make_frame(
         {"c0": [v[0] for v in values], "c1": [-v[0] for v in values]}, [(v[1], 10**6, 1) for v in values]
     )
     return frame.with_columns(

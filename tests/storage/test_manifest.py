@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
-from everview.operators.columnar.frame import BEFORE_ALL, changes
+from everview.operators.columnar.frame import BEFORE_ALL, make_frame
 from everview.storage import manifest as manifests
 from everview.storage.files import FileMissing, Files
 from everview.storage.manifest import DamagedManifest, Manifest
@@ -146,7 +146,7 @@ def test_a_manifest_is_cleaned_away_while_a_reader_looks(
 def test_a_missing_run_is_named(files: Files) -> None:
     trace = Trace(TraceId("state", "j"), (), files)
     for step in (1, 2, 3):
-        trace = trace.append(changes({"v": [1]}, [(0, 9, 1)]), step)
+        trace = trace.append(make_frame({"v": [1]}, [(0, 9, 1)]), step)
     manifest = Manifest(3).with_traces({trace.id: trace.runs})
     manifests.check_runs(files, manifest)
     files.delete(trace.runs[1].path)

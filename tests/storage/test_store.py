@@ -20,7 +20,7 @@ from everview.algebra.time import INFINITY
 from everview.algebra.types import INT, TIMESTAMP
 from everview.catalog import Catalog, Lateness, StreamEntry, ViewEntry
 from everview.errors import StoreError
-from everview.operators.columnar.frame import Frame, changes, consolidate_frame
+from everview.operators.columnar.frame import Frame, consolidate_frame, make_frame
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
@@ -30,7 +30,7 @@ LEFT = TraceId("state", "join", "left")
 
 
 def rows(*ends: int) -> Frame:
-    return changes({"v": list(range(len(ends)))}, [(0, end, 1) for end in ends])
+    return make_frame({"v": list(range(len(ends)))}, [(0, end, 1) for end in ends])
 
 
 def new_store(path: Path) -> Store:

@@ -18,7 +18,7 @@ import polars as pl
 
 from everview import operators as P
 from everview.execute.lanes import InputProjection, Lane
-from everview.operators.columnar.frame import FROM, Frame, Slice, stacked
+from everview.operators.columnar.frame import FROM, Frame, Slice, stack_frames
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -131,7 +131,7 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
         for fingerprint, waiting in kinds.items():
             for group in merges(waiting, policy, manifest.bound):
                 name = f"{manifest.step:08}-{uuid.uuid4().hex}-{fingerprint}.arrow"
-                rows = stacked([files.read_frame(run.path) for run in group])
+                rows = stack_frames([files.read_frame(run.path) for run in group])
                 path = f"{trace.folder}/{name}"
                 merged = Run.of(path, rows, files.write_frame(path, rows))
                 changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
@@ -147,8 +147,8 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
 def _merged_pieces(pieces: Sequence[Run], path: str, files: Files) -> Run:
     """One piece in the place of some, part by part."""
     read = [files.read_parts(piece.path) for piece in pieces]
-    parts = [stacked(frames) for frames in zip(*read, strict=True)]
-    run = Run.of(path, stacked(parts), files.write_parts(path, parts))
+    parts = [stack_frames(frames) for frames in zip(*read, strict=True)]
+    run = Run.of(path, stack_frames(parts), files.write_parts(path, parts))
     begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
     return replace(run, least_from=begins[0], greatest_from=begins[1])
 

@@ -18,7 +18,7 @@ from everview.execute.program import Program, part_name, route_of
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import Slice
 from everview.plan.regions import Route
-from everview.plan.stages import Stage, stages
+from everview.plan.stages import Stage, plan_stages
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId, Traces
 
@@ -60,7 +60,7 @@ class Prepared:
         return {
             self.names[work.kernel].casefold(): (number, place)
             for number, stage in enumerate(self.stages)
-            for place, work in enumerate(stage.work)
+            for place, work in enumerate(stage.nodes)
             if work.kernel is not None
         }
 
@@ -84,7 +84,7 @@ class Prepared:
         for number, stage in enumerate(self.stages):
             operators = {
                 place: self.names[work.kernel]
-                for place, work in enumerate(stage.work)
+                for place, work in enumerate(stage.nodes)
                 if work.kernel is not None
             }
             mine = [kept.get((number, p), {}) for p in range(partitions)]
@@ -108,7 +108,7 @@ class Prepared:
                 trace, run = TraceId("view", view), Run.from_json(body)
                 traces[trace] = (*traces.get(trace, before.get(trace, ())), run)
                 changes[view] += run.rows
-            work = self.stages[report["stage"]].work
+            work = self.stages[report["stage"]].nodes
             for place, part, runs in report["states"]:
                 kernel, route = work[place].kernel, work[place].route
                 assert kernel is not None
@@ -138,11 +138,11 @@ def _stages(
     fixed: tuple[tuple[P.StatefulOperator, Route], ...],
     fused: bool,
 ) -> tuple[Stage, ...]:
-    return stages(dict(plans), dict(fixed), fused)
+    return plan_stages(dict(plans), dict(fixed), fused)
 
 
 @lru_cache(maxsize=128)
 def _bare(stage: Stage) -> Stage:
     """The stage without the plans that it was made from: a task needs only what it does."""
     ports = tuple(replace(port, paths=()) for port in stage.ports)
-    return replace(stage, ports=ports, work=tuple(replace(work, kernel=None) for work in stage.work))
+    return replace(stage, ports=ports, nodes=tuple(replace(node, kernel=None) for node in stage.nodes))

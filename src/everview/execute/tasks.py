@@ -24,7 +24,7 @@ from everview.execute.job import RUN_LINES as RUN_LINES
 from everview.execute.job import handed_on_schema
 from everview.execute.lanes import ProjectionsByNumber
 from everview.execute.program import Program
-from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stacked
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stack_frames
 from everview.operators.columnar.types import column_type
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
@@ -79,7 +79,7 @@ class StageTask:
             if taker == port and (number,) in sides
         ]
         frames = [frame for frame in found if not frame.is_empty()]
-        return stacked(frames) if frames else None
+        return stack_frames(frames) if frames else None
 
 
 @functools.cache
