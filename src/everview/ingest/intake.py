@@ -1,8 +1,8 @@
 """A batch as it comes from the sources: sorted into rows to take, late ones and refused ones, in one job.
 
 Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
-ports that will take them (`execute/pieces.py`); late and refused ones beside it. What the tasks tell says how far time
-can go, and only then the slice is evaluated.
+ports that will take them (`execute/pieces.py`); late and refused ones beside it. The tasks report how far
+time can go, and only then the slice is evaluated.
 """
 
 from __future__ import annotations
