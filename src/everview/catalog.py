@@ -157,7 +157,7 @@ FedEntry = StreamEntry | TableEntry  # what rows are brought to: by a source or 
 Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
 
 
-def a_kind(entry: Entry) -> str:
+def kind_with_article(entry: Entry) -> str:
     """What an entry is, with its article."""
     return f"an {entry.kind}" if entry.kind.startswith("e") else f"a {entry.kind}"
 
@@ -166,7 +166,7 @@ def a_kind(entry: Entry) -> str:
 _REFUSAL = {"_step": BIGINT, "_reason": STRING, "_original": STRING}
 
 
-def not_taken(stream: StreamEntry | TableEntry, kind: str) -> Schema:
+def untaken_columns(stream: StreamEntry | TableEntry, kind: str) -> Schema:
     """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected.
 
     Those of ours that the stream has, too, are called otherwise in both.
@@ -246,7 +246,7 @@ class Catalog:
             return False
         if before is not None and not (replace and before.kind == entry.kind == "view"):
             raise CatalogError(
-                f"there is already {a_kind(before)} '{before.name}' with another definition",
+                f"there is already {kind_with_article(before)} '{before.name}' with another definition",
                 next_step="use CREATE OR REPLACE VIEW"
                 if before.kind == entry.kind == "view"
                 else f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",

@@ -14,7 +14,7 @@ from everview.algebra.time import UNDATED, Chronon, instant_words
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
-from everview.errors import EverviewError, PlanError, StoreError, counted
+from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
 from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
 from everview.query.charts import ChartView, TimelineChart
@@ -64,8 +64,10 @@ class RunSummary:
         known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
         if not any(self.arrived.values()) and not any(self.changes.values()):
             return f"nothing new; {known}"
-        changed = counted(sum(self.changes.values()), "change")
-        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s: {counted(self.rows, 'row')} in"
+        changed = format_count(sum(self.changes.values()), "change")
+        done = (
+            f"{format_count(self.steps, 'step')} in {self.seconds:.1f} s: {format_count(self.rows, 'row')} in"
+        )
         return f"{done}, {changed}; {known}"
 
 
@@ -295,7 +297,7 @@ class Database:
         self._pipeline.check()
         if not self._locked:
             self._reload()
-        return self._answer(question(sql, self._catalog, as_of, parameters))
+        return self._answer(bind_question(sql, self._catalog, as_of, parameters))
 
     def changes(self, view: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
         """The change stream of a view up to the bound, as tags or intervals; `since`: after that step."""
@@ -350,7 +352,7 @@ def explain_text(script: str, catalog: Catalog | None = None, format: str = "tex
     return explain_script(script, catalog).shown(format)
 
 
-def question(
+def bind_question(
     sql: str, catalog: Catalog, as_of: Instant = None, parameters: Mapping[str, object] | None = None
 ) -> Query:
     """The one SELECT that a text must be, bound, as of an instant if one is given. Nothing is carried out."""
@@ -369,7 +371,7 @@ def question(
     return replace(found[0], as_of=chronon_of(as_of))
 
 
-def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
+def bind_on_copy(sql: str, catalog: Catalog) -> list[S.Statement]:
     """The statements of a script, bound on a copy of the catalog: what is wrong with it is known at once."""
     known = catalog.copy()
     found = []
@@ -390,7 +392,7 @@ def explain_query_failures() -> Iterator[None]:
         yield
 
 
-def shows(sql: str, catalog: Catalog) -> bool:
+def is_show_statement(sql: str, catalog: Catalog) -> bool:
     """Whether a text is a DESCRIBE or a SHOW: a question that needs no Spark."""
     try:
         statements = list(bind_script(sql, catalog))
@@ -399,12 +401,12 @@ def shows(sql: str, catalog: Catalog) -> bool:
     return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
 
 
-def asks(statement: S.Statement) -> bool:
+def is_select(statement: S.Statement) -> bool:
     """Whether a statement is a question: a SELECT."""
     return isinstance(statement, S.Select)
 
 
-def names_in(path: str, create: bool = False) -> Catalog:
+def read_catalog(path: str, create: bool = False) -> Catalog:
     """The names of the store at a path, read without Spark; where there is none, an error.
 
     With `create`, where a store could be made there are no names yet.

@@ -90,7 +90,7 @@ class EverviewError(Exception):
         if self.meant is not None:
             lines.append(f"  did you mean '{self.meant}'?")
         if self.choices:
-            lines.append(f"  choices: {listed(self.choices)}")
+            lines.append(f"  choices: {format_choices(self.choices)}")
         if self.next_step is not None:
             lines.append(f"  next: {self.next_step}")
         return "\n".join(lines)
@@ -147,19 +147,19 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     return by_folded[found[0]] if found else None
 
 
-def counted(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     """So many of a thing.
 
-    >>> counted(1, "column"), counted(2, "column")
+    >>> format_count(1, "column"), format_count(2, "column")
     ('1 column', '2 columns')
     """
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def listed(choices: Sequence[str]) -> str:
+def format_choices(choices: Sequence[str]) -> str:
     """The choices on one line, shortened when there are many.
 
-    >>> listed(["a", "b"])
+    >>> format_choices(["a", "b"])
     'a, b'
     """
     if len(choices) <= _MOST_CHOICES:

@@ -24,9 +24,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from everview.algebra.time import LEAST, Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, compile_store
-from everview.errors import StoreError, counted
+from everview.errors import StoreError, format_count
 from everview.execute.evaluable import require_evaluable
-from everview.execute.evaluate import hasty
+from everview.execute.evaluate import without_fsync
 from everview.execute.failures import SPARK_FAILURES, explained_failures, failure
 from everview.execute.housekeeping import forget
 from everview.execute.kept import Kept
@@ -34,17 +34,17 @@ from everview.execute.session import LOCAL, local_session, prepared, stop_sessio
 from everview.execute.slices import MARKS, first_instant, first_slice, next_slice, source_lanes
 from everview.execute.tasks import write_rows
 from everview.ingest.batch_files import files_with_wildcards
-from everview.ingest.bounds import move, took_in
+from everview.ingest.bounds import advance_bounds, record_arrivals
 from everview.ingest.changed_files import changed_files
-from everview.ingest.differences import tell
+from everview.ingest.differences import report_differences
 from everview.ingest.inserts import table_rows
-from everview.ingest.intake import TakenIn, take_in
+from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.late import split_late
 from everview.ingest.scheduled import changes_after
 from everview.ingest.sources import Sources
 from everview.ingest.tables import Assignments, carry_out, change_of, require_key, rows_after
 from everview.operators.columnar.frame import BEFORE_ALL
-from everview.query.questions import Asked, require_view
+from everview.query.questions import StoreSnapshot, require_view
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection
 from everview.storage.arrivals import Arrived
@@ -101,21 +101,21 @@ class Pipeline:
         """Whether steps go on in the background."""
         return self._query is not None
 
-    def asked(self, views: CompiledStore) -> Asked:
+    def store_snapshot(self, views: CompiledStore) -> StoreSnapshot:
         """The store as it is now, for questions."""
         kept = Kept(self.session, self.store.files, self.store.manifest(), views.catalog)
-        return Asked(kept, views, self.store.settings.partitions)
+        return StoreSnapshot(kept, views, self.store.settings.partitions)
 
     def answer(self, views: CompiledStore, query: Query) -> DataFrame:
         """The answer of a query; where it has to be worked out at once and fails, what failed."""
         with explained_failures(views.fed):
-            return self.asked(views).answer(query)
+            return self.store_snapshot(views).answer(query)
 
     def changes(self, views: CompiledStore, view: str, encoding: str, since: int | None) -> DataFrame:
         """The change stream of a view, after a step if one is given."""
-        asked = self.asked(views)
+        snapshot = self.store_snapshot(views)
         name = require_view(views.catalog, view).name
-        marks = dict(asked.kept.manifest.marks)
+        marks = dict(snapshot.kept.manifest.marks)
         if since is None or not marks or since < min(marks):
             after = BEFORE_ALL
         else:
@@ -126,7 +126,7 @@ class Pipeline:
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
         with explained_failures(views.fed):
-            return asked.changes(name, encoding, after)
+            return snapshot.changes(name, encoding, after)
 
     # Taking in by hand
 
@@ -144,7 +144,7 @@ class Pipeline:
             before = self.store.manifest()
             step = before.step + 1
             frame = table_rows(
-                rows, target, self._begin(before, at) if isinstance(target, TableEntry) else None
+                rows, target, self._change_begin(before, at) if isinstance(target, TableEntry) else None
             )
             good, late, arrived = split_late(frame, target, before, step)
             parts = {TraceId("inbox", target.name): good}
@@ -153,7 +153,7 @@ class Pipeline:
                 trace: Trace(trace, before.runs(trace), self.store.files).append(part, step).runs
                 for trace, part in parts.items()
             }
-            self._took_in(target, before, step, arrived, traces, at)
+            self._finish_intake(target, before, step, arrived, traces, at)
             return arrived
 
     def _take_in_frame(
@@ -163,17 +163,18 @@ class Pipeline:
         with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
-            begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
+            begin = LEAST if isinstance(target, StreamEntry) else self._change_begin(before, at)
             sources = Sources.of_frame(rows, target, lossless)
-            taken = self._sorted(sources, sources.frame, before, begin, self.now())
+            taken = self._write_batch(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
                 raise StoreError(
-                    f"{counted(arrived.rejected, 'row')} for '{target.name}' cannot be taken: {taken.reason}",
+                    f"{format_count(arrived.rejected, 'row')} for '{target.name}' "
+                    f"cannot be taken: {taken.reason}",
                     next_step="leave such rows out, or mend them",
                 )
             traces = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
-            self._took_in(target, before, step, arrived, traces, at)
+            self._finish_intake(target, before, step, arrived, traces, at)
             return arrived
 
     def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
@@ -184,12 +185,14 @@ class Pipeline:
                 self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
             self._take_in_frame(entry, rows, None, lossless=False)
 
-    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
+    def _write_batch(
+        self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int
+    ) -> IntakeResult:
         """Writes the rows of a batch into the store; what they are, and where they lie."""
-        files, partitions = hasty(self.store.files), self.store.settings.partitions
+        files, partitions = without_fsync(self.store.files), self.store.settings.partitions
         return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
-    def _took_in(
+    def _finish_intake(
         self,
         target: StreamEntry | TableEntry,
         before: Manifest,
@@ -201,7 +204,7 @@ class Pipeline:
         trace = TraceId("inbox", target.name)
         new = traces.get(trace, ())[len(before.runs(trace)) :]
         if isinstance(target, TableEntry) and new:
-            begin = self._begin(before, at)
+            begin = self._change_begin(before, at)
             later = changes_after(before, target, begin)
             if later or target.key:
                 kept = self._kept(before, Catalog({target.name.casefold(): target}))
@@ -210,15 +213,15 @@ class Pipeline:
                     new = write_rows(followed, trace, kept.files, step)
                     traces = {**traces, trace: (*before.runs(trace), *new)}
                 require_key(kept, target, new, begin)
-        known = took_in(before, {target.name: arrived}, self.now())
-        self._end(before, replace(known.with_traces(traces), step=step))
+        known = record_arrivals(before, {target.name: arrived}, self.now())
+        self._commit_step(before, replace(known.with_traces(traces), step=step))
 
-    def _end(self, before: Manifest, after: Manifest) -> None:
+    def _commit_step(self, before: Manifest, after: Manifest) -> None:
         """Ends a step: all its files are on the disk before the manifest that names them."""
         bring_to_disk(self.store.files, before.traces, after.traces)
         self.store.write_manifest(after)
 
-    def _begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
+    def _change_begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
         """From when a change of a table holds: at first from the beginning, later after the bound."""
         if manifest.finished:
             raise StoreError(
@@ -242,13 +245,13 @@ class Pipeline:
         """UPDATE, or DELETE without assignments; how many rows it changes."""
         with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
-            step, begin = before.step + 1, self._begin(before, at)
+            step, begin = before.step + 1, self._change_begin(before, at)
             change = change_of(entry, rows, assignments, begin, step)
             done = carry_out(
-                self._kept(before, views.catalog), self.asked(views).relation, entry, change, rows
+                self._kept(before, views.catalog), self.store_snapshot(views).relation, entry, change, rows
             )
             after = replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
-            self._end(before, after)
+            self._commit_step(before, after)
             return done.rows
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
@@ -275,7 +278,9 @@ class Pipeline:
                 require_evaluable(self.session, [entry], views.plans)
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{entry.name}' cannot be computed"):
-                    self._end(before, first_slice(self.session, self.store, views, before, entry.name))
+                    self._commit_step(
+                        before, first_slice(self.session, self.store, views, before, entry.name)
+                    )
 
     def forget_names(self, views: CompiledStore) -> None:
         """After a DROP: what belonged to the names that are gone goes."""
@@ -424,7 +429,9 @@ class Pipeline:
         )
         return timed.start()
 
-    def _with_changed_files(self, views: CompiledStore, before: Manifest, taken: TakenIn) -> TakenIn:
+    def _with_changed_files(
+        self, views: CompiledStore, before: Manifest, taken: IntakeResult
+    ) -> IntakeResult:
         """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
         started = time.monotonic()
         if started < self._look_at or not views.fed:
@@ -433,7 +440,7 @@ class Pipeline:
         found = changed_files(checkpoint, views.fed, before.batch, before.changed)
         seconds = time.monotonic() - started
         self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
-        return taken.with_changed_files(found, before, hasty(self.store.files))
+        return taken.with_changed_files(found, before, without_fsync(self.store.files))
 
     def _wait(self, query: StreamingQuery, views: CompiledStore) -> None:
         try:
@@ -470,13 +477,13 @@ class Pipeline:
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
-            taken = TakenIn({}, {})
+            taken = IntakeResult({}, {})
             if came is not None and came[1].entries:
-                taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
+                taken = self._write_batch(came[1], came[0], before, before.bound + 1, now)
             taken = self._with_changed_files(views, before, taken)
             arrived = taken.arrived
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
-            moved = move(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
+            moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
                 return  # nothing but the heartbeat came
             moved = replace(moved, changed=taken.changed or before.changed)
@@ -486,8 +493,8 @@ class Pipeline:
             if number is not None:
                 self.store.sync_checkpoint(number)
             found = None if came is None else came[1].differences
-            messages, told_columns = tell(() if found is None else found.value, before.told)
-            self._end(before, replace(after, told=told_columns))
+            messages, told_columns = report_differences(() if found is None else found.value, before.told)
+            self._commit_step(before, replace(after, told=told_columns))
             for message in messages:
                 warnings.warn(message, stacklevel=2)
             if after.step % _CLEAN_EVERY == 0:

@@ -78,7 +78,7 @@ def _pieces(changes: Counter[Chronon]) -> list[Step]:
     return steps
 
 
-def equivalent(left: Iterable[ChangeRow], right: Iterable[ChangeRow]) -> bool:
+def are_equivalent(left: Iterable[ChangeRow], right: Iterable[ChangeRow]) -> bool:
     """Snapshot-equivalence: all snapshots are equal (paper 1, equations 18 and 19)."""
     return profile(left) == profile(right)
 

@@ -22,7 +22,7 @@ from everview.algebra.types import (
     arithmetic_type,
     can_cast,
     decimal,
-    wider,
+    wider_type,
 )  # fmt: skip
 from everview.errors import AlgebraError
 
@@ -152,7 +152,7 @@ class Comparison(Expression):
     right: Expression
 
     def __post_init__(self) -> None:
-        if wider(self.left.type, self.right.type) is None:
+        if wider_type(self.left.type, self.right.type) is None:
             raise AlgebraError(
                 f"{self.left.type} {self.operator} {self.right.type} cannot be compared",
                 next_step="CAST one side to the other's type",
@@ -280,7 +280,7 @@ def common_type(what: str, operands: list[Expression]) -> DataType:
     """The narrowest type that all operands fit."""
     result = VOID
     for operand in operands:
-        widened = wider(result, operand.type)
+        widened = wider_type(result, operand.type)
         if widened is None:
             raise AlgebraError(f"{what} mixes {result} and {operand.type}", next_step="CAST one of them")
         result = widened

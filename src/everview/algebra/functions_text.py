@@ -10,7 +10,7 @@ import zlib
 from everview.algebra.numbers import wrap
 from everview.algebra.patterns import ilike, like, parse_replacement, regex
 from everview.algebra.signatures import Signature as Row
-from everview.algebra.signatures import first
+from everview.algebra.signatures import first_type
 
 _MOST = 2**31 - 1
 
@@ -275,8 +275,8 @@ TEXT_FUNCTIONS = (
     Row("octet_length", "BINARY", "INT", len),
     Row("bit_length", "TEXT", "INT", lambda s: 8 * len(s.encode())),
     Row("bit_length", "BINARY", "INT", lambda b: 8 * len(b)),
-    Row("substring", "STRING, INT[, INT]", first, substring, ("substr",)),
-    Row("substring", "BINARY, INT[, INT]", first, substring),
+    Row("substring", "STRING, INT[, INT]", first_type, substring, ("substr",)),
+    Row("substring", "BINARY, INT[, INT]", first_type, substring),
     Row("substring_index", "STRING, STRING, INT", "STRING", substring_index),
     Row("left", "STRING, INT", "STRING", lambda s, n: s[: max(0, n)]),
     Row("right", "STRING, INT", "STRING", lambda s, n: s[-n:] if n > 0 else ""),

@@ -43,10 +43,10 @@ def saturate(value: float, bits: int) -> int:
     return max(least, min(greatest, int(value)))
 
 
-def single(value: float) -> float:
+def round_to_single(value: float) -> float:
     """The nearest 32-bit float.
 
-    >>> single(0.1), single(1e39)
+    >>> round_to_single(0.1), round_to_single(1e39)
     (0.10000000149011612, inf)
     """
     if math.isnan(value) or math.isinf(value):
@@ -58,14 +58,14 @@ def single(value: float) -> float:
     return rounded
 
 
-def single_of(exact: Fraction) -> float:
+def round_exact_to_single(exact: Fraction) -> float:
     """The 32-bit float nearest to an exact number, rounded once.
 
-    >>> single_of(Fraction(1, 10)) == single(0.1)
+    >>> round_exact_to_single(Fraction(1, 10)) == round_to_single(0.1)
     True
     """
     try:
-        rounded = single(float(exact))
+        rounded = round_to_single(float(exact))
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
     if math.isinf(rounded):
@@ -135,11 +135,11 @@ def float_remainder(a: float, b: float) -> float:
     return math.fmod(a, b)
 
 
-def negated(value: Any, type_: DataType) -> Any:
+def negate_number(value: Any, type_: DataType) -> Any:
     """-value: integers wrap; of a decimal Spark keeps 34 digits, and if these do not fit it is NULL.
 
     >>> from everview.algebra.types import TINYINT
-    >>> negated(-128, TINYINT)
+    >>> negate_number(-128, TINYINT)
     -128
     """
     if type_.is_decimal:
@@ -192,10 +192,12 @@ def double_text(value: float) -> str:
 def single_text(value: float) -> str:
     """A 32-bit float as Java prints it.
 
-    >>> single_text(single(0.1)), single_text(single(3e10))
+    >>> single_text(round_to_single(0.1)), single_text(round_to_single(3e10))
     ('0.1', '3.0E10')
     """
-    shortest = next((s for s in (f"{value:.{n}g}" for n in range(1, 10)) if single(float(s)) == value), "nan")
+    shortest = next(
+        (s for s in (f"{value:.{n}g}" for n in range(1, 10)) if round_to_single(float(s)) == value), "nan"
+    )
     return _java_text(value, shortest)
 
 

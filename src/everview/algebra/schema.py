@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from everview.algebra.types import TIMESTAMP, DataType, wider
+from everview.algebra.types import TIMESTAMP, DataType, wider_type
 from everview.errors import AlgebraError, nearest
 
 
@@ -130,7 +130,7 @@ class Schema:
             )
         fields = []
         for position, (left, right) in enumerate(zip(self.fields, other.fields, strict=True), 1):
-            type_ = wider(left.type, right.type)
+            type_ = wider_type(left.type, right.type)
             if type_ is None:
                 raise AlgebraError(
                     f"{operation} cannot unite column {position}: '{left.name}' is {left.type}, "

@@ -29,7 +29,7 @@ from everview.algebra.types import (
     TINYINT,
     VOID,
     DataType,
-    wider,
+    wider_type,
 )
 from everview.errors import AlgebraError
 
@@ -131,7 +131,7 @@ class Signature:
         common: DataType | None = VOID
         for kind, t in zip(kinds, types, strict=True):
             if kind == "T" and common is not None:
-                common = wider(common, t)
+                common = wider_type(common, t)
         if common is None:
             return None
         return tuple(common if k == "T" else KINDS[k].becomes(t) for k, t in zip(kinds, types, strict=True))
@@ -159,7 +159,7 @@ def _words(parameters: str) -> list[str]:
     return re.findall(r"[A-Z]+", parameters)
 
 
-def first(types: Types, _: Constants) -> DataType:
+def first_type(types: Types, _: Constants) -> DataType:
     """The result rule of a function that yields what it takes."""
     return types[0]
 

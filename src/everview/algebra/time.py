@@ -49,10 +49,10 @@ _TIMESTAMP = re.compile(
 )
 
 
-def later(t: Chronon, by: int) -> Chronon:
+def add_duration(t: Chronon, by: int) -> Chronon:
     """t + by, where ∞ stays ∞ and nothing passes the ends of the line.
 
-    >>> later(INFINITY, -5) == INFINITY, later(2, 3), later(INFINITY - 1, 10) == INFINITY
+    >>> add_duration(INFINITY, -5) == INFINITY, add_duration(2, 3), add_duration(INFINITY - 1, 10) == INFINITY
     (True, 5, True)
     """
     return t if t == INFINITY else max(LEAST, min(INFINITY, t + by))

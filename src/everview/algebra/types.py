@@ -100,10 +100,10 @@ def as_decimal(t: DataType) -> DataType:
     return t if t.is_decimal else DataType("DECIMAL", _DIGITS[t.name], 0)
 
 
-def wider(a: DataType, b: DataType) -> DataType | None:
+def wider_type(a: DataType, b: DataType) -> DataType | None:
     """The narrowest type that both fit, as for CASE, COALESCE, UNION and comparisons; None if none.
 
-    >>> str(wider(INT, DOUBLE)), str(wider(INT, decimal(5, 2))), wider(INT, STRING)
+    >>> str(wider_type(INT, DOUBLE)), str(wider_type(INT, decimal(5, 2))), wider_type(INT, STRING)
     ('DOUBLE', 'DECIMAL(12,2)', None)
     """
     if a == b or b == VOID:

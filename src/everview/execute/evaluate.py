@@ -44,7 +44,7 @@ def evaluate_slice(
     state. What it writes may not yet be on the disk.
     """
     work = Prepared.of(plans, before, named)
-    programs = work.programs(hasty(files), partitions, before, step, slice_, pieces)
+    programs = work.programs(without_fsync(files), partitions, before, step, slice_, pieces)
     if _is_small(programs, pieces) and comes_alone(work.stages[0], scans, slice_.first):
         return work.evaluated(_done_here(programs[0], partitions), before)
     tasks = [partial(StageTask, program) for program in programs]
@@ -68,7 +68,7 @@ def _done_here(program: Program, partitions: int) -> list[dict[str, Any]]:
     return [program.run(nothing, partition).report(program.number) for partition in range(partitions)]
 
 
-def hasty(files: Files) -> Files:
+def without_fsync(files: Files) -> Files:
     """The same files, written without waiting for the disk: that is done once, for all, at the end."""
     same = copy.copy(files)
     same.durable = False

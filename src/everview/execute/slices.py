@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from everview.catalog import StreamEntry
 from everview.compile import CompiledStore
-from everview.execute.evaluate import evaluate_slice, hasty, scans_of
+from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
 from everview.execute.housekeeping import completed, forget, merge
 from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
@@ -50,7 +50,7 @@ def next_slice(
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = completed(before, replace(moved, step=step, marks=marks), views.catalog)
     after = forget(moved, views.catalog, views.operator_names())
-    return merge(session, hasty(files), after, views.catalog), changes
+    return merge(session, without_fsync(files), after, views.catalog), changes
 
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:

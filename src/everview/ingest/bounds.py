@@ -6,7 +6,8 @@
 >>> columns = Schema.of(("ts", TIMESTAMP), timeline="ts")
 >>> a = StreamEntry("a", columns, (Lateness("ts", 5),), source=Source("csv", "a"))
 >>> b = StreamEntry("b", columns, (Lateness("ts"),))
->>> moved = move([a, b], Manifest(newest={"b": {"ts": 40}}), {"a": Arrived(9, newest={"ts": 50}, oldest=3)})
+>>> arrived = {"a": Arrived(9, newest={"ts": 50}, oldest=3)}
+>>> moved = advance_bounds([a, b], Manifest(newest={"b": {"ts": 40}}), arrived)
 >>> moved.bounds["a"], moved.bounds["b"], moved.bound, moved.present
 ({'ts': 44}, {'ts': 40}, 40, 50)
 """
@@ -25,7 +26,7 @@ from everview.storage.manifest import Manifest
 LAST = INFINITY - 1  # the last instant that there is
 
 
-def took_in(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Manifest:
+def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Manifest:
     """A store that has taken rows in: the newest times, when each stream was last heard, what was counted."""
     newest = {**manifest.newest}
     counts = {**manifest.counts}
@@ -44,7 +45,7 @@ def took_in(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Man
     return replace(manifest, newest=newest, counts=counts, heard=heard, start=start)
 
 
-def move(
+def advance_bounds(
     streams: Sequence[StreamEntry],
     before: Manifest,
     arrived: Mapping[str, Arrived] | None = None,
@@ -58,7 +59,7 @@ def move(
     sends later for a time that has passed is late.
     """
     silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
-    known = took_in(before, {**silent, **(arrived or {})}, now)
+    known = record_arrivals(before, {**silent, **(arrived or {})}, now)
     own = {e.name: _own(e, known, finish) for e in streams}
     firsts = {e.name: own[e.name][e.timelines[0].column] for e in streams}
     awake = {e.name for e in streams if not is_idle(e, known, now)}

@@ -18,7 +18,7 @@ import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 from pyspark.accumulators import Accumulator
 
 from everview.execute.spark_errors import file_name
-from everview.ingest.differences import ColumnDifference, differences
+from everview.ingest.differences import ColumnDifference, find_differences
 from everview.ingest.reading import BLOCK, FILE, FILE_POSITION, encoding_of
 
 RECORD = "_everview_record"  # a record as it stands in the file
@@ -183,7 +183,7 @@ class HeaderTask:
                     header, part = self._header(part, path)
                     placement = Placement.of(header, self.names, self.required, file_name(path))
                     if self.found_columns is not None:
-                        self.found_columns.add(differences(self.stream, header, self.names))
+                        self.found_columns.add(find_differences(self.stream, header, self.names))
                 if part.num_rows:
                     assert placement is not None
                     yield self._placed(part, placement)

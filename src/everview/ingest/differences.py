@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from everview.errors import listed, nearest
+from everview.errors import format_choices, nearest
 
 ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
-Told = Mapping[str, Mapping[str, Sequence[str]]]
+ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
@@ -39,10 +39,12 @@ def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDiffer
     return context.accumulator(frozenset(), _Union())
 
 
-def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[ColumnDifference]:
+def find_differences(
+    name: str, header: Iterable[str], declared: Iterable[str]
+) -> frozenset[ColumnDifference]:
     """How the columns of a file of a stream or table differ from those declared.
 
-    >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
+    >>> sorted(find_differences("s", ["K", "tss", ""], ["k", "ts"]))
     [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
     """
     there, own = ({n.strip().casefold(): n.strip() for n in names} for names in (header, declared))
@@ -59,14 +61,16 @@ def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
     return frozenset((name, LEFT_OUT, column, "") for column in columns)
 
 
-def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told]:
+def report_differences(
+    found: Iterable[ColumnDifference], told: ReportedDifferences
+) -> tuple[list[str], ReportedDifferences]:
     """What is to be said of differences that were not told yet, and all that are then told.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
-    >>> messages, told = tell(found, {})
+    >>> messages, told = report_differences(found, {})
     >>> messages
     ["'s' leaves out columns of its files: x", "a file of 's' has no column 'ts'; did you mean 'tss'?"]
-    >>> told, tell(found, told)[0]
+    >>> told, report_differences(found, told)[0]
     ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
     """
     known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
@@ -82,5 +86,5 @@ def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told
         else:
             hint = f"; did you mean '{meant}'?" if meant else ""
             missing.append(f"a file of '{name}' has no column '{column}'{hint}")
-    more = [f"'{name}' leaves out columns of its files: {listed(c)}" for name, c in left_out.items()]
+    more = [f"'{name}' leaves out columns of its files: {format_choices(c)}" for name, c in left_out.items()]
     return more + missing, known

@@ -11,24 +11,32 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.ingest.arrow_values import counts, is_text_type, plain, series, texts, units_of_second, valid
-from everview.ingest.columns import fitted_values, null_column
+from everview.ingest.arrow_values import (
+    arrow_to_integers,
+    arrow_to_series,
+    is_text_type,
+    texts,
+    to_plain_array,
+    units_of_second,
+    valid_mask,
+)
+from everview.ingest.columns import fit_values, null_column
 
 
-def fit(
+def fit_file_column(
     values: pa.Array, field: Field, file: str, of_folder: bool = False
 ) -> tuple[pl.Series, pl.Series | None]:
     """The values as those of a column, NULL where they are none; and the reasons for those, if there are any.
 
-    >>> values, reasons = fit(pa.array([7, 2**40, None]), Field("k", T.INT), "a.parquet")
+    >>> values, reasons = fit_file_column(pa.array([7, 2**40, None]), Field("k", T.INT), "a.parquet")
     >>> values.to_list(), reasons.to_list()
     ([7, None, None], [None, 'k: 1099511627776 is no INT', None])
-    >>> fit(pa.array(["x"]), Field("k", T.INT), "a.parquet")[1].to_list()
+    >>> fit_file_column(pa.array(["x"]), Field("k", T.INT), "a.parquet")[1].to_list()
     ['k: string of a.parquet does not fit INT']
     """
-    declared, values = values.type, plain(values)
+    declared, values = values.type, to_plain_array(values)
     fitted = _of_folder(values, field.type) if of_folder else _fitted(values, field.type)
-    there = valid(values)
+    there = valid_mask(values)
     if fitted is None:
         cannot = pl.lit(f"{field.name}: {declared} of {file} does not fit {field.type}")
         return null_column(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
@@ -42,8 +50,8 @@ def fit(
 def _of_folder(values: pa.Array, type_: T.DataType) -> pl.Series | None:
     """Texts, as the names of folders have them, as values."""
     if type_ == T.BINARY:
-        return series(values).cast(pl.Binary)
-    return fitted_values(values, type_)
+        return arrow_to_series(values).cast(pl.Binary)
+    return fit_values(values, type_)
 
 
 def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
@@ -51,16 +59,16 @@ def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
     found = values.type
     match type_.name:
         case "STRING" if pa.types.is_large_binary(found):
-            return _decoded(series(values))
+            return _decoded(arrow_to_series(values))
         case "STRING" if pa.types.is_integer(found) or pa.types.is_boolean(found):
             return texts(values)
         case "BINARY" if is_text_type(found):
-            return series(values).cast(pl.Binary)
+            return arrow_to_series(values).cast(pl.Binary)
         case "DATE" if pa.types.is_timestamp(found):
             return _date(values)
     if is_text_type(found) and type_ != T.STRING:
         return None
-    return fitted_values(values, type_)
+    return fit_values(values, type_)
 
 
 def _decoded(given: pl.Series) -> pl.Series:
@@ -80,7 +88,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 def _date(values: pa.Array) -> pl.Series:
     """Instants at midnight as dates."""
-    instants = counts(values)
+    instants = arrow_to_integers(values)
     day = 86_400 * units_of_second(values.type)
     days = (instants // day).cast(pl.Int32, strict=False)
     return pl.select(pl.when(instants % day == 0).then(days)).to_series().cast(pl.Date)

@@ -14,11 +14,11 @@ from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import StoreError
 from everview.ingest.arrow_values import arrow_of
-from everview.ingest.columns import fitted_column
+from everview.ingest.columns import fit_column
 from everview.ingest.rows import (
-    fitted_value,
+    fit_value,
     frame_of,
-    given_columns,
+    match_columns,
     record_by_position,
     record_of,
     series_of,
@@ -133,7 +133,7 @@ def _from_table(
     names: Sequence[object], given: Sequence[ColumnValues], size: int, entry: StreamEntry | TableEntry
 ) -> Frame:
     """The columns of a table by their names, each as its type; what does not fit is refused."""
-    places = given_columns(names, entry.columns)
+    places = match_columns(names, entry.columns)
     defaults = dict(entry.defaults)
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(entry.columns):
@@ -148,11 +148,11 @@ def _from_table(
 
 def _fitted(values: ColumnValues, field: Field) -> pl.Series:
     if not isinstance(values, list):
-        return fitted_column(values, field)
+        return fit_column(values, field)
     found: list[object] = []
     for number, value in enumerate(values, 1):
         try:
-            found.append(fitted_value(value, field))
+            found.append(fit_value(value, field))
         except StoreError as error:
             error.what = f"row {number}: {error.what}"
             raise

@@ -41,7 +41,7 @@ from everview.storage.runs import Run, TraceId, Traces
 
 
 @dataclass(frozen=True)
-class TakenIn:
+class IntakeResult:
     """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
 
     `changed` has all files that are known to have changed after they were read, if more were found now.
@@ -54,7 +54,7 @@ class TakenIn:
 
     def with_changed_files(
         self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
-    ) -> TakenIn:
+    ) -> IntakeResult:
         """With a rejected row for each file that was found changed."""
         if not found:
             return self
@@ -78,7 +78,7 @@ def take_in(
     files: Files,
     partitions: int,
     now: int,
-) -> TakenIn:
+) -> IntakeResult:
     """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
 
     `now` is what the clock says: the same for all tasks of a step.
@@ -112,11 +112,11 @@ def take_in(
             twice = sum(run.rows for run in settled.get(TraceId("rejected", entry.name), ()))
             arrived[entry.name] += Arrived(-twice, rejected=twice)
             traces |= {trace: (*traces.get(trace, ()), *runs) for trace, runs in settled.items()}
-    return TakenIn(arrived, traces, reason)
+    return IntakeResult(arrived, traces, reason)
 
 
 @dataclass
-class _Sorted:
+class _TaskIntake:
     """What a task has written."""
 
     arrived: dict[str, Arrived] = field(default_factory=dict)
@@ -161,14 +161,14 @@ class IntakeTask:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
         assert isinstance(frame, pl.DataFrame)
-        done = _Sorted()
+        done = _TaskIntake()
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
         yield told_line(done.line())
         settle_down()
 
-    def _take(self, number: int, rows: Frame, done: _Sorted) -> None:
+    def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:
         entry = self.entries[number]
         refused = rows.height - rows.get_column(REASON).null_count()
         if refused:
@@ -230,12 +230,12 @@ class IntakeTask:
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )
 
-    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _Sorted) -> None:
+    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _TaskIntake) -> None:
         done.reason = done.reason or str(reason[0])
         rows = refused_rows(reason, text, self.step, known_from(self.manifest))
         self._write(TraceId("rejected", entry.name), rows, done)
 
-    def _write(self, trace: TraceId, rows: Frame, done: _Sorted, name: str | None = None) -> None:
+    def _write(self, trace: TraceId, rows: Frame, done: _TaskIntake, name: str | None = None) -> None:
         path = f"{trace.folder}/{name or run_name(self.step, ())}"
         done.traces.append((trace, Run.of(path, rows, self.files.write_frame(path, rows))))
 

@@ -46,7 +46,7 @@ from everview.ingest.reading import (
     place_of,
     required_cases,
     required_columns,
-    said,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
@@ -158,7 +158,8 @@ class _Csv:
         ]
         cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
         cases += [
-            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
+            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL "
+            f"THEN {unreadable_reason(f.name, text, str(f.type))}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
             if f.type != T.STRING
         ]

@@ -28,7 +28,7 @@ from everview.ingest.reading import (
     options_of,
     place_of,
     required_cases,
-    said,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
@@ -168,7 +168,7 @@ class _Json:
         for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
             value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
             there = f"{_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
-            why = said(field.name, value, str(field.type))
+            why = unreadable_reason(field.name, value, str(field.type))
             cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
         return cases
 
@@ -200,10 +200,10 @@ def _wrong(field: Field, text: str) -> str:
     """What is said of a value that does not fit; in quotes if it would fit without them."""
     value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
     if not (field.type.is_numeric or field.type == T.BOOLEAN):
-        return said(field.name, f"coalesce({value}, 'null')", str(field.type))
+        return unreadable_reason(field.name, f"coalesce({value}, 'null')", str(field.type))
     written = f"to_json(from_json({text}, 'MAP<STRING, VARIANT>')[{string_sql(field.name)}])"
     fits = f"try_cast({value} AS {type_sql(field.type)}) IS NOT NULL"
-    return said(field.name, f"coalesce(IF({fits}, {written}, {value}), 'null')", str(field.type))
+    return unreadable_reason(field.name, f"coalesce(IF({fits}, {written}, {value}), 'null')", str(field.type))
 
 
 def _key(name: str) -> str:

@@ -28,8 +28,8 @@ from everview.execute.spark_errors import file_name
 from everview.ingest.arrow_values import object_texts
 from everview.ingest.columns import null_column
 from everview.ingest.csv_header import Placement
-from everview.ingest.differences import ColumnDifference, differences
-from everview.ingest.fit import fit
+from everview.ingest.differences import ColumnDifference, find_differences
+from everview.ingest.fit import fit_file_column
 from everview.ingest.reading import (
     BLOCK,
     FILE,
@@ -100,7 +100,7 @@ class ParquetTask:
                 parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
                 file = _File.of(name, parquet.schema_arrow.names, path, self)
                 if self.found_columns is not None:
-                    self.found_columns.add(differences(self.stream, file.known, self.columns.names))
+                    self.found_columns.add(find_differences(self.stream, file.known, self.columns.names))
                 # All columns are only read as far as there are rows to refuse.
                 wholes = enumerate(parquet.iter_batches(_BATCH))
                 for number, rows in enumerate(parquet.iter_batches(_BATCH, columns=file.columns)):
@@ -168,9 +168,9 @@ class _File:
         if name is None:
             return null_column(rows.num_rows, field.type), None
         if name not in self.folders or name in rows.schema.names:
-            return fit(rows.column(name), field, self.name)
+            return fit_file_column(rows.column(name), field, self.name)
         text = pa.repeat(pa.scalar(self.folders[name], pa.string()), rows.num_rows)
-        return fit(text, field, self.name, of_folder=True)
+        return fit_file_column(text, field, self.name, of_folder=True)
 
 
 def _frame(columns: list[pl.Series]) -> Frame:

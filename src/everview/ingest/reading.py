@@ -111,7 +111,7 @@ def encoding_of(options: Mapping[str, str]) -> str:
     return options.get("encoding", options.get("charset", "UTF-8"))
 
 
-def said(name: str, text: str, type_: str) -> str:
+def unreadable_reason(name: str, text: str, type_: str) -> str:
     """The reason, as SQL, for a column whose text is no value of its type."""
     return f"concat({string_sql(f'{name}: ')}, {text}, {string_sql(f' is no {type_}')})"
 
@@ -199,7 +199,7 @@ def _as_pattern(path: str) -> str:
     return f"{path[: found.start()]}\\{path[found.start() :]}"
 
 
-def explained(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
+def explain_read_error(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
     """What Spark says of a source, in words that help; `versions` has those of Spark and Hadoop."""
     source = entry.source
     assert source is not None

@@ -13,10 +13,10 @@ from everview.algebra import types as T
 from everview.algebra.changes import Record
 from everview.algebra.convert import checked_micros
 from everview.algebra.schema import Field, Schema
-from everview.algebra.storing import stored
+from everview.algebra.storing import convert_for_storage
 from everview.algebra.time import DAY, INFINITY
 from everview.catalog import Defaults
-from everview.errors import StoreError, counted
+from everview.errors import StoreError, format_count
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.types import frame_type
@@ -54,10 +54,11 @@ def record_by_position(row: Sequence[object], columns: Schema) -> Record:
     """
     if len(row) != len(columns):
         raise StoreError(
-            f"{counted(len(row), 'value')} for {counted(len(columns), 'column')}: {', '.join(columns.names)}",
+            f"{format_count(len(row), 'value')} for {format_count(len(columns), 'column')}: "
+            f"{', '.join(columns.names)}",
             next_step="give a value for every column, or dicts with the names of some",
         )
-    return tuple(fitted_value(value, f) for value, f in zip(row, columns, strict=True))
+    return tuple(fit_value(value, f) for value, f in zip(row, columns, strict=True))
 
 
 def record_of(
@@ -68,17 +69,17 @@ def record_of(
     >>> record_of(["ts"], [datetime(1970, 1, 1, 0, 0, 1)], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     (None, 1000000)
     """
-    places = given_columns(names, columns)
+    places = match_columns(names, columns)
     absent = dict(defaults)
     return tuple(
-        fitted_value(values[places[f.name]], f) if f.name in places else absent.get(f.name) for f in columns
+        fit_value(values[places[f.name]], f) if f.name in places else absent.get(f.name) for f in columns
     )
 
 
-def given_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
+def match_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
     """Where each column is among the names that a person gives; refused if one is given twice, or is none.
 
-    >>> given_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
+    >>> match_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     {'ts': 0, 'v': 1}
     """
     places: dict[str, int] = {}
@@ -105,7 +106,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def fitted_value(value: object, field: Field) -> object:
+def fit_value(value: object, field: Field) -> object:
     """A value as Everview counts: times as microseconds, dates as days; refused if it does not fit."""
     plain = python_value(value)
     found = _counted(plain, field.type)
@@ -171,13 +172,13 @@ def _counted(value: object, type_: T.DataType) -> object:
         case int() if type_.is_integer:
             return value if -(2 ** (type_.bits - 1)) <= value < 2 ** (type_.bits - 1) else None
         case int() if type_.is_numeric:
-            return stored(str(value), T.STRING, type_) if abs(value) < _HUGE else None
+            return convert_for_storage(str(value), T.STRING, type_) if abs(value) < _HUGE else None
         case float() if type_.is_numeric:
-            return stored(value, T.DOUBLE, type_)
+            return convert_for_storage(value, T.DOUBLE, type_)
         case Decimal() if type_.is_numeric:
-            return stored(f"{_near(value):f}", T.STRING, type_)
+            return convert_for_storage(f"{_near(value):f}", T.STRING, type_)
         case str() if type_ not in (T.BINARY, T.INTERVAL):
-            return stored(value, T.STRING, type_) if _is_text(value) else None
+            return convert_for_storage(value, T.STRING, type_) if _is_text(value) else None
         case bytes() if type_ == T.BINARY:
             return value
     return None

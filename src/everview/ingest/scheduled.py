@@ -60,7 +60,7 @@ class Change:
     refused: tuple[tuple[str, str], ...] = ()
 
     @property
-    def said(self) -> str:
+    def statement(self) -> str:
         """The statement as a message names it."""
         return f"the {'DELETE' if self.new is None else 'UPDATE'} AT {format_timestamp(self.at)}"
 
@@ -115,7 +115,7 @@ def with_change(manifest: Manifest, entry: TableEntry, change: Change) -> dict[s
     return {**manifest.scheduled, name: [*manifest.scheduled.get(name, ()), change.to_json()]}
 
 
-def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:
+def row_checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:
     """When a new row is refused, and why: a value that its column cannot hold, or NULL where NOT NULL stands.
 
     `new` has SQL and its type for each column that is set.
@@ -138,7 +138,7 @@ def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[t
     return found
 
 
-def changed(
+def apply_change(
     change: Change, rows: DataFrame, relations: Mapping[str, DataFrame], entry: TableEntry
 ) -> DataFrame:
     """Change rows: what the change takes out of some rows, and what it puts in; rows may occur -1 times.
@@ -204,7 +204,7 @@ def _refuse_several(made: DataFrame, columns: Sequence[str], entry: TableEntry) 
         )
 
 
-def followed(
+def apply_later_changes(
     first: DataFrame,
     later: Sequence[Change],
     relations: Mapping[int, Mapping[str, DataFrame]],
@@ -216,10 +216,10 @@ def followed(
     for change in later:
         now = reduce(DataFrame.unionAll, made).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
         try:
-            made.append(changed(change, now, relations[change.number], entry).localCheckpoint())
+            made.append(apply_change(change, now, relations[change.number], entry).localCheckpoint())
         except StoreError as error:
             raise StoreError(
-                f"{error.what}, by {change.said}, which was given before", next_step=error.next_step
+                f"{error.what}, by {change.statement}, which was given before", next_step=error.next_step
             ) from None
     return reduce(DataFrame.unionAll, made)
 

@@ -26,7 +26,7 @@ from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
 from everview.ingest.read_parquet import open_parquet
 from everview.ingest.read_typed import open_typed
-from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explained, has_versions
+from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explain_read_error, has_versions
 from everview.ingest.spark_rows import cast_rows
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, N
@@ -181,7 +181,7 @@ def _open(
         return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
-        raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
+        raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
 
 
 # Files that say which columns they have.

@@ -9,7 +9,7 @@ from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
 from everview.execute.guards import try_cast_sql
-from everview.ingest.rows import given_columns
+from everview.ingest.rows import match_columns
 from everview.operators.base import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
@@ -22,7 +22,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
 
     Lossless: by the rule of `rows.py`; else as CAST, where text that is no value of the type is refused.
     """
-    there = {name: rows.columns[i] for name, i in given_columns(rows.columns, entry.columns).items()}
+    there = {name: rows.columns[i] for name, i in match_columns(rows.columns, entry.columns).items()}
     defaults = dict(entry.defaults)
     columns, cases = [], []
     for i, f in enumerate(entry.columns):

@@ -107,7 +107,7 @@ class KeyTask:
         """The runs that were written: changes of the table, and rows that are rejected."""
         if came is None:
             return
-        changed, twice = settled(held, came, [c for _, c in _keys(self.entry)], self.begin)
+        changed, twice = settle_versions(held, came, [c for _, c in _keys(self.entry)], self.begin)
         if not changed.is_empty():
             trace = TraceId("inbox", self.entry.name)
             yield trace, write_run(trace, changed, self.files, self.step)
@@ -127,7 +127,7 @@ class KeyTask:
         return twice.select(pl.concat_str(parts)).to_series()
 
 
-def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
+def settle_versions(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
     """The changes that rows make to a table from an instant on, and the rows whose key stood in their file.
 
     `held` has the table's change rows, all of which hold from `begin` on if they are not retracted.

@@ -28,12 +28,12 @@ from everview.ingest.scheduled import (
     BESIDE,
     Change,
     MatchCondition,
-    changed,
+    apply_change,
+    apply_later_changes,
     changes_after,
-    checks,
-    followed,
     new_record,
     relation_columns,
+    row_checks,
     with_change,
 )  # fmt: skip
 from everview.operators.columnar.frame import FROM, UNTIL, N
@@ -70,7 +70,7 @@ def change_of(
         None if assignments is None else new_record(entry.columns, new),
         tuple(MatchCondition(f"m{i}", text(m.condition), m.negated) for i, m in enumerate(rows.matches)),
         tuple((name, plan.schema.types) for name, plan in plans.items()),
-        tuple(checks(entry, new)),
+        tuple(row_checks(entry, new)),
     )
 
 
@@ -90,7 +90,7 @@ def rows_changed(
     """The change rows of a change at its own instant."""
     columns = [P.column(i) for i in range(len(entry.columns))]
     rows = kept.rows_at(scan_of(entry), change.at).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} > 0")
-    return changed(change, rows, relations, entry).localCheckpoint()
+    return apply_change(change, rows, relations, entry).localCheckpoint()
 
 
 def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[Change]) -> DataFrame:
@@ -104,7 +104,7 @@ def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[
         }
         for change in later
     }
-    return followed(first, later, relations, entry)
+    return apply_later_changes(first, later, relations, entry)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _AT, _PLACE, _OLD, _NEW = "_at", "_place", "_old", "_new"
 _LAST = INFINITY - 1  # the last instant that there is
 
 
-def tags(
+def tag_rows(
     rows: DataFrame, columns: int, key: tuple[int, ...] | None, after: Chronon, upto: Chronon
 ) -> DataFrame:
     """ξ: the least set of tuples that leads from snapshot to snapshot, for after < t ≤ upto (paper 5, 6.2.2).
@@ -60,7 +60,7 @@ def _paired(copies: DataFrame, key: Sequence[str], gone: SparkColumn, come: Spar
     return both.select(_AT, F.inline(F.arrays_zip(_OLD, _NEW)))
 
 
-def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, finished: bool) -> DataFrame:
+def interval_rows(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, finished: bool) -> DataFrame:
     """The maximal pieces of constant n of each record, each once, when it is closed: after < until ≤ upto.
 
     `from` (NULL: since ever), `until`, `n`, c0, c1, …. A piece that ends later may still be cut or prolonged

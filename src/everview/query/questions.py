@@ -29,7 +29,7 @@ from everview.execute.kept import Kept
 from everview.ingest.bounds import LAST
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
 from everview.plan.views import cut, is_kept, views_in
-from everview.query.output import intervals, snapshot_rows, tags
+from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
 from everview.storage.files import Files
@@ -42,7 +42,7 @@ _MANY = 100_000  # rows; more are worth several partitions
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoreSnapshot:
     """A store as one manifest has it, with the plans of its views."""
 
     kept: Kept
@@ -154,13 +154,13 @@ class Asked:
         size = len(plan.schema)
         names = list(plan.schema.names)
         if encoding == "tags":
-            found = tags(rows, size, keys_of(plan), after, manifest.bound)
+            found = tag_rows(rows, size, keys_of(plan), after, manifest.bound)
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
             tag, at, old = names_beside(names, "tag", "at", "old")
             return shown.toDF(tag, at, *names, old)
-        found = intervals(rows, size, after, manifest.bound, manifest.finished)
+        found = interval_rows(rows, size, after, manifest.bound, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
         return shown.toDF(*names_beside(names, "from", "until", "n"), *names)

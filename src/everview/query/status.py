@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
-from everview.errors import counted
+from everview.errors import format_count
 from everview.query.report import Report, ReportRow, table_lines, watermark
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def store_status(
     error: str | None = None,
 ) -> Status:
     """The state of a store, from its catalog and its last manifest; `waiting` counts the rows that wait."""
-    holding = holders(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
+    holding = (
+        holding_streams(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
+    )
     streams = [
         _stream(entry, manifest, waiting, entry.name in holding, now)
         for entry in catalog
@@ -97,17 +99,17 @@ def store_status(
 
 def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int], now: int) -> list[str]:
     """A line for each stream or table of which rows wait, and for whom they do."""
-    names = holders(catalog, manifest, now)
+    names = holding_streams(catalog, manifest, now)
     known = [f"{name} is {_known(own_bound(catalog, manifest, name))}" for name in names]
     why = " and ".join(known) or f"time is {_known(manifest.bound)}"
     return [
-        f"{counted(number, 'row')} of {name} {'waits' if number == 1 else 'wait'}: {why}"
+        f"{format_count(number, 'row')} of {name} {'waits' if number == 1 else 'wait'}: {why}"
         for name, number in waiting.items()
         if number
     ]
 
 
-def holders(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
+def holding_streams(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
     """The streams that hold time back: of those that are not idle, the ones that are known least far."""
     streams = [e for e in catalog if isinstance(e, StreamEntry)]
     awake = [e for e in streams if not _is_idle(e, manifest, now)] or streams

@@ -112,7 +112,7 @@ def _group_key(syntax: exp.Expr, items: list[SelectItem], scope: Scope, context:
     return context.binder(scope, "GROUP BY").bind(syntax)
 
 
-def aggregated(
+def bind_aggregation(
     plan: N.Node, keys: list[Expression], items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
     context: Context,
 ) -> tuple[N.Node, list[SelectItem], Expression | None]:  # fmt: skip

@@ -22,9 +22,9 @@ from everview.catalog import (
     TableEntry,
     TaggedEntry,
     ViewEntry,
-    a_kind,
-    not_taken,
+    kind_with_article,
     stream_columns,
+    untaken_columns,
 )  # fmt: skip
 from everview.errors import CatalogError, EverviewError, SqlError
 from everview.sql import ast
@@ -40,7 +40,7 @@ from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
-from everview.sql.rows import filled_columns, inserted_rows
+from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
@@ -67,7 +67,7 @@ def bind_script(
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """One statement."""
-    with script.not_too_deep(node):
+    with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
             return there
@@ -103,7 +103,7 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     """The plan of one query as a view would have it."""
     node = parse_one(sql)
     script = Script(sql)
-    with script.not_too_deep(node):
+    with script.refuse_deep_nesting(node):
         refuse_unused(node, script, ad_hoc=False)
         return bind_query(node, _context(script, catalog)).plan
 
@@ -136,7 +136,7 @@ def _read(name: str, context: Context, making: str | None) -> N.Node:
         kept = ("late", "rejected") if isinstance(below, StreamEntry) else ("rejected",)
         if isinstance(below, (StreamEntry, TableEntry)) and kind.casefold() in kept:
             context.used[below.name] = None
-            return N.Stream(f"{below.name}${kind.casefold()}", not_taken(below, kind.casefold()))
+            return N.Stream(f"{below.name}${kind.casefold()}", untaken_columns(below, kind.casefold()))
     entry = context.catalog.get(name)
     context.used[entry.name] = None
     return _node(entry, context.catalog, making)
@@ -215,7 +215,7 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
         below = catalog.get(over.name)
     if not isinstance(below, (StreamEntry, EventStreamEntry)):
         raise script.error(
-            f"a tagged stream is made over a stream, and '{below.name}' is {a_kind(below)}", over
+            f"a tagged stream is made over a stream, and '{below.name}' is {kind_with_article(below)}", over
         )
     columns = _node(below, catalog, None).schema
     keys = declared_names(columns, node.args["key"], script)
@@ -324,7 +324,7 @@ def _writable(
         return entry
     if tables_only is not None:
         raise script.error(
-            f"only a table can be {tables_only}, and '{entry.name}' is {a_kind(entry)}",
+            f"only a table can be {tables_only}, and '{entry.name}' is {kind_with_article(entry)}",
             name,
             next_step="make a TAGGED STREAM over it: there a later row replaces or removes an earlier one"
             if isinstance(entry, StreamEntry) and entry is not CLOCK_ENTRY
@@ -339,7 +339,9 @@ def _writable(
     if not isinstance(entry, StreamEntry):
         below = f"insert into {entry.over}, the stream below" if isinstance(entry, TaggedEntry) else None
         raise script.error(
-            f"rows go into a stream or a table, and '{entry.name}' is {a_kind(entry)}", name, next_step=below
+            f"rows go into a stream or a table, and '{entry.name}' is {kind_with_article(entry)}",
+            name,
+            next_step=below,
         )
     if entry.source is not None:
         raise script.error(
@@ -365,9 +367,9 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     if node.args.get("query") is not None:
         query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
         answered = Schema(query.plan.schema.fields[: len(query.names)])  # the others are to order by
-        columns = filled_columns(answered, entry, node, script)
+        columns = match_query_columns(answered, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
-    return S.Insert(entry.name, inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
+    return S.Insert(entry.name, bind_inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -416,7 +418,7 @@ def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
         entry = catalog.get(node.name)
         if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):
             raise SqlError(
-                f"'{entry.name}' is {a_kind(entry)}",
+                f"'{entry.name}' is {kind_with_article(entry)}",
                 next_step=f"write SHOW CREATE {entry.kind.split()[-1].upper()}",
             )
     return S.ShowCreate(entry.name)
@@ -434,7 +436,8 @@ def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         entry = catalog.get(node.name)
         if node.args["kind"] not in entry.kind.upper().split():
             raise SqlError(
-                f"'{entry.name}' is {a_kind(entry)}", next_step=f"write DROP {entry.kind.split()[-1].upper()}"
+                f"'{entry.name}' is {kind_with_article(entry)}",
+                next_step=f"write DROP {entry.kind.split()[-1].upper()}",
             )
         catalog.copy().drop(entry.name, bool(node.args.get("cascade")))
     return S.Drop(entry.name, bool(node.args.get("cascade")))

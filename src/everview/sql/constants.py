@@ -8,7 +8,7 @@ from __future__ import annotations
 from everview.algebra.expressions import Call, Literal
 from everview.algebra.patterns import is_surely_valid, like_problem, regex, regex_problem
 from everview.algebra.text import string_sql
-from everview.errors import AlgebraError, counted
+from everview.errors import AlgebraError, format_count
 
 Problem = tuple[int, AlgebraError]
 """The position of an argument, and what is wrong with it."""
@@ -69,7 +69,7 @@ def _in_regex(call: Call) -> Problem | None:
     if not isinstance(group, int) or 0 <= group <= groups:
         return None
     return min(2, len(call.arguments) - 1), AlgebraError(
-        f"{string_sql(pattern)} has {counted(groups, 'group')}, and no group {group}",
+        f"{string_sql(pattern)} has {format_count(groups, 'group')}, and no group {group}",
         next_step="put brackets around what you want, or give 0 as the third argument for the whole match",
     )
 

@@ -13,7 +13,7 @@ from everview.errors import SqlError, nearest
 from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
-from everview.sql.rows import constant
+from everview.sql.rows import bind_constant
 from everview.sql.script import Script
 from everview.sql.source_options import is_option, known_options
 
@@ -151,7 +151,7 @@ def _constraints(
                 syntax,
                 next_step="leave DEFAULT out, and use coalesce in a view",
             )
-        value = constant(syntax, field, context, "DEFAULT")
+        value = bind_constant(syntax, field, context, "DEFAULT")
         if value is not None:
             defaults.append((field.name, value))
         elif field.name in not_null:

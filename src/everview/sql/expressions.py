@@ -34,7 +34,7 @@ from everview.algebra.expressions import (
     Or,
 )  # fmt: skip
 from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
-from everview.algebra.numbers import negated
+from everview.algebra.numbers import negate_number
 from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
@@ -146,7 +146,7 @@ class ExpressionBinder:
             return number("-" + node.this.this)
         operand = self.beside(self.bind(node.this), T.DOUBLE, node.this)
         if isinstance(operand, Literal) and operand.value is not None and _changes_sign(operand.type):
-            return Literal(canonical(negated(operand.value, operand.type)), operand.type)
+            return Literal(canonical(negate_number(operand.value, operand.type)), operand.type)
         return Negate(operand)
 
     def arithmetic(self, node: exp.Binary) -> Expression:

@@ -14,7 +14,7 @@ from everview.algebra.expressions import TRUE, Column, Comparison, Expression, c
 from everview.algebra.schema import Schema
 from everview.algebra.text import column_sql
 from everview.sql.context import BoundQuery, Context
-from everview.sql.relations import Relation, bind_relation, named_relation, windowed
+from everview.sql.relations import Relation, bind_relation, bind_windows, named_relation
 from everview.sql.renaming import select_columns, selects_all_columns
 from everview.sql.scope import Scope, SharedColumn
 from everview.sql.windows import NowBound, now_bounds
@@ -112,7 +112,7 @@ def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNa
         names = tuple(c.name for c in scope.columns)
         query = BoundQuery(plan, names) if one else select_columns(plan, scope.columns)
         return named_relation(item, query, item.alias, context)
-    below = windowed(BoundQuery.of(plan), item, context, scope)
+    below = bind_windows(BoundQuery.of(plan), item, context, scope)
     return Relation(item, below.plan, None, below.names, inside=scope)
 
 

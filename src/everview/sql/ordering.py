@@ -130,5 +130,5 @@ def _of_answer(target: exp.Expr, schema: Schema, names: Sequence[str], context: 
 def _of_query(target: exp.Expr, items: list[SelectItem], scope: Scope, context: Context) -> SelectItem:
     """An expression over FROM, in which names of the SELECT list come first; it may aggregate."""
     aliases = {i.name.casefold(): i.expression for i in items}
-    binder = replace(context.binder(scope.preferring(aliases)), arguments=scope)
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
     return SelectItem(None, binder.bind(target), target)

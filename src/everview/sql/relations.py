@@ -17,7 +17,7 @@ from everview.sql.literals import bind_instant, duration
 from everview.sql.renaming import rename_columns
 from everview.sql.scope import Scope
 from everview.sql.values import bind_values
-from everview.sql.windows import NowBound, predicate_window, window
+from everview.sql.windows import NowBound, bind_window, predicate_window
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Relation:
                     node = N.Window(node, found)
         sync = self.syntax.meta.get("sync")
         if sync is not None:
-            node = synchronized(node, sync, context)
+            node = bind_sync(node, sync, context)
         name = self.name or self.plan_name
         if name is not None and any(f.relation != name for f in node.schema):
             node = N.Alias(N.base_of(node), name)
@@ -71,7 +71,7 @@ class Relation:
         return scope
 
 
-def synchronized(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
+def bind_sync(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
     """SYNC EVERY and SYNC ON (paper 5, 5)."""
     with context.script.blame(sync):
         if sync.args.get("on") is not None:
@@ -121,7 +121,7 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
 
 def named_relation(item: exp.Expr, query: BoundQuery, name: str | None, context: Context) -> Relation:
     """A relation with its windows and the names that its alias lists."""
-    renamed = rename_columns(windowed(query, item, context), column_names(item), item, context)
+    renamed = rename_columns(bind_windows(query, item, context), column_names(item), item, context)
     return Relation(item, renamed.plan, name, renamed.names)
 
 
@@ -129,7 +129,7 @@ def _relation_name(node: N.Node) -> str | None:
     return node.schema.fields[0].relation if len(node.schema) else None
 
 
-def windowed(
+def bind_windows(
     query: BoundQuery, item: exp.Expr, context: Context, scope: Scope | None = None
 ) -> BoundQuery:  # fmt: skip
     """The query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
@@ -144,7 +144,7 @@ def windowed(
                 bracket,
                 next_step="take the bracket away, or declare a STREAM with a TIMELINE",
             )
-        found = window(bracket, context.script)
+        found = bind_window(bracket, context.script)
         if node.schema.timeline is None and found != Band():
             what = (
                 f"'{item.name}' carries"

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.errors import counted
+from everview.errors import format_count
 from everview.sql.context import BoundQuery, Context
 from everview.sql.scope import Named
 
@@ -20,7 +20,7 @@ def rename_columns(query: BoundQuery, names: Sequence[str], syntax: exp.Expr, co
     schema = query.plan.schema
     if len(names) != len(schema):
         raise context.script.error(
-            f"{counted(len(names), 'name')} for {counted(len(schema), 'column')}", syntax
+            f"{format_count(len(names), 'name')} for {format_count(len(schema), 'column')}", syntax
         )
     own = unique_names(names)
     if own == schema.names:

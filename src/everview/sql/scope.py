@@ -90,7 +90,7 @@ class Scope:
         """Whether a relation of this name stands in FROM."""
         return any((name or "").casefold() == relation.casefold() for name, _ in self.relations)
 
-    def preferring(self, aliases: Mapping[str, Expression]) -> Scope:
+    def with_aliases_first(self, aliases: Mapping[str, Expression]) -> Scope:
         """The same scope, in which names of the SELECT list come first."""
         return replace(self, aliases=aliases)
 

@@ -48,7 +48,7 @@ class Script:
             raise (error if error.place is not None else error.at(self.place(node))) from None
 
     @contextmanager
-    def not_too_deep(self, node: exp.Expr) -> Iterator[None]:
+    def refuse_deep_nesting(self, node: exp.Expr) -> Iterator[None]:
         """What is nested deeper than Python can follow is refused."""
         try:
             yield

@@ -21,7 +21,7 @@ from everview.algebra.expressions import (
     substitute,
 )
 from everview.algebra.types import INT
-from everview.errors import EverviewError, counted
+from everview.errors import EverviewError, format_count
 from everview.sql.aggregation import aggregates_in
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
@@ -82,7 +82,9 @@ def _unwrapped(query: exp.Expr) -> exp.Expr:
     return query
 
 
-def joined(plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Context, number: int) -> N.Node:
+def join_subquery(
+    plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Context, number: int
+) -> N.Node:
     """The plan restricted by a condition on a subquery."""
     name = _fresh(number, scope)
     right, columns, correlated = _right_side(condition, scope, context, name)
@@ -149,7 +151,7 @@ def _require_count(condition: SubqueryCondition, found: int, context: Context) -
     wanted = len(condition.operands)
     if wanted and found != wanted:
         raise context.script.error(
-            f"IN compares {counted(wanted, 'value')} with a subquery of {counted(found, 'column')}",
+            f"IN compares {format_count(wanted, 'value')} with a subquery of {format_count(found, 'column')}",
             condition.query,
         )
 
@@ -191,7 +193,7 @@ def _plain_select(
         outward = any(isinstance(p, OuterColumn) for p in bound.walk())
         (correlated if outward else own).append(bound)
     for number, below in enumerate(nested, 1):
-        plan = joined(plan, below, scope, context, number)
+        plan = join_subquery(plan, below, scope, context, number)
     if own:
         plan = N.Filter(plan, conjunction(own))
     outputs = _outputs(query, scope, context)

@@ -13,7 +13,7 @@ from everview.sql.literals import bind_instant, constant_int, duration
 from everview.sql.script import Script
 
 
-def window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
+def bind_window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
     """The window that a bracket asks for."""
     args = bracket.args
 

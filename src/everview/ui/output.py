@@ -21,7 +21,7 @@ from rich.text import Text
 
 from everview.algebra.time import format_timestamp
 from everview.database import explain_query_failures
-from everview.errors import EverviewError, counted, nearest
+from everview.errors import EverviewError, format_count, nearest
 from everview.query import Report
 
 if TYPE_CHECKING:
@@ -173,10 +173,10 @@ class Sheet:
         if not self._begun:
             if self._title is not None:
                 console.print(Text(f"{self._title}:"))
-            console.print(Text(aligned(header, self._widths), style="bold"), soft_wrap=True)
+            console.print(Text(align_cells(header, self._widths), style="bold"), soft_wrap=True)
             self._begun = True
         for line in cells:
-            console.print(Text(aligned(line, self._widths)), soft_wrap=True)
+            console.print(Text(align_cells(line, self._widths)), soft_wrap=True)
 
     def _cell(self, place: int, column: AnswerColumn, value: Any) -> str:
         return self._ends.get(place, "NULL") if value is None else printable(column.text(value))
@@ -201,10 +201,10 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+def align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     """One line of a table.
 
-    >>> aligned(["a", "b"], [3, 5])
+    >>> align_cells(["a", "b"], [3, 5])
     'a    b'
     """
     padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
@@ -219,7 +219,7 @@ def write_answer(
         Sheet(format, out, ends).write(frame)
     elif Sheet(format, out, ends).write(frame, MOST_ROWS):
         more = frame.count() - MOST_ROWS
-        print(f"… and {counted(more, 'more row')}; --format json or csv has all", file=err)
+        print(f"… and {format_count(more, 'more row')}; --format json or csv has all", file=err)
 
 
 def write_report(report: Report, format: str, out: IO[str]) -> None:

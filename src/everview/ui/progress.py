@@ -12,8 +12,8 @@ from rich.console import Console
 
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon, format_timestamp
-from everview.errors import counted
-from everview.ui.output import aligned, printable
+from everview.errors import format_count
+from everview.ui.output import align_cells, printable
 
 if TYPE_CHECKING:
     from everview.database import Manifest, Progress
@@ -38,7 +38,7 @@ class Meter:
             self._status.stop()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Something else is printed meanwhile."""
         self.__exit__()
         try:
@@ -46,12 +46,12 @@ class Meter:
         finally:
             self.__enter__()
 
-    def say(self, what: str) -> None:
+    def show_text(self, what: str) -> None:
         if self._status is not None:
             self._status.update(what)
 
     def __call__(self, step: Progress) -> None:
-        self.say(step_line(step))
+        self.show_text(step_line(step))
 
 
 def step_line(step: Progress) -> str:
@@ -116,7 +116,7 @@ class Summary:
         }
         came = [[name, *(f"{n:,}" for n in counts)] for name, counts in new.items() if any(counts)]
         moved = came or any(self.changes.values()) or manifest.bound != self.bound
-        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s" if moved else "nothing new"
+        done = f"{format_count(self.steps, 'step')} in {self.seconds:.1f} s" if moved else "nothing new"
         lines = [f"{done}; {known_up_to(manifest.bound)}", *waits]
         if came:
             lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
@@ -145,4 +145,4 @@ def _beside(name: str, kind: str) -> str:
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:
     shown = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return [aligned(row, widths) for row in shown]
+    return [align_cells(row, widths) for row in shown]

@@ -93,7 +93,7 @@ def prompt_session(db: Database, input: Any = None, output: Any = None) -> Promp
     return session
 
 
-def typed(session: PromptSession[str]) -> Iterator[str]:
+def read_typed_entries(session: PromptSession[str]) -> Iterator[str]:
     """What a person types, entry by entry; Ctrl-C drops what was begun, Ctrl-D ends."""
     while True:
         try:

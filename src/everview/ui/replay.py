@@ -39,7 +39,7 @@ def without_sources(script: str) -> str:
     return _SOURCE.sub("", script)
 
 
-def events(inputs: Mapping[str, str], folder: Path) -> list[ReplayedRow]:
+def read_rows(inputs: Mapping[str, str], folder: Path) -> list[ReplayedRow]:
     """The rows of all streams in the order of their times."""
     found = []
     for stream, file in inputs.items():
@@ -49,7 +49,7 @@ def events(inputs: Mapping[str, str], folder: Path) -> list[ReplayedRow]:
     return [ReplayedRow((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
 
 
-def batches(
+def due_batches(
     rows: list[ReplayedRow], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
 ) -> Iterator[list[ReplayedRow]]:
     """The rows that are due, again and again; while somebody works on them, others become due."""
@@ -68,7 +68,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Runs a script with its files as streams that grow, and writes the changes of some views."""
     db.execute(without_sources(script))
-    for due in batches(events(inputs, folder), speed, now, sleep):
+    for due in due_batches(read_rows(inputs, folder), speed, now, sleep):
         out.write(f"{due[-1].row['ts']}  {len(due)} in\n")
         for stream in inputs:
             rows = [event.row for event in due if event.stream == stream]

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from everview.algebra.text import name_sql
-from everview.errors import EverviewError, Fault, counted, nearest
+from everview.errors import EverviewError, Fault, format_count, nearest
 from everview.query import Report
 from everview.ui.output import ENDS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
-from everview.ui.signals import wish_to_end
+from everview.ui.signals import catch_stop_signals
 from everview.ui.tail import follow
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Shell:
             raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
         done = self._db.run(finish=how == "finish")
         changed = sum(done.changes.values())
-        what = f"{counted(done.rows, 'row')} in, {counted(changed, 'change')}"
+        what = f"{format_count(done.rows, 'row')} in, {format_count(changed, 'change')}"
         print(f"{what}; {known_up_to(done.bound)}", file=self._out)
         for line in self._db.status().waits:
             print(line, file=self._out)
@@ -147,14 +147,14 @@ class Shell:
         if self._ended is not None:
             follow(self._db, view, "tags", sheet, None, self._ended)
             return
-        with wish_to_end() as asked:
-            follow(self._db, view, "tags", sheet, None, asked.wait)
+        with catch_stop_signals() as stop:
+            follow(self._db, view, "tags", sheet, None, stop.wait)
 
 
-def piped(lines: Iterable[str]) -> Iterator[str]:
+def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
     r"""Entries from lines of text.
 
-    >>> list(piped(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
+    >>> list(read_piped_entries(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
     ['SELECT 1\n;\n', '\\d\n', 'SELECT 2']
     """
     entry = ""
@@ -171,12 +171,12 @@ def open_shell(db: Database) -> None:
     """The shell on standard input: with a prompt if that is a terminal."""
     shell = Shell(db, sys.stdout, sys.stderr)
     if sys.stdin.isatty():
-        from everview.ui.prompt import prompt_session, typed
+        from everview.ui.prompt import prompt_session, read_typed_entries
 
         print("Everview. Statements end with ; and help helps.")
-        entries = typed(prompt_session(db))
+        entries = read_typed_entries(prompt_session(db))
     else:
-        entries = piped(sys.stdin)
+        entries = read_piped_entries(sys.stdin)
     for entry in entries:
         if entry.strip() and not shell.take(entry):
             return
