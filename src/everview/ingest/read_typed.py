@@ -28,7 +28,7 @@ from everview.operators.base import column
 
 
 def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFrame:
-    """The rows of a source whose columns are found by their names, each cast to its declared type."""
+    """Return the rows of a source whose columns are found by their names, each cast to its declared type."""
     options = file_options(entry) if reads_files(entry) else dict(source.options)
     reader = session.readStream.format(source.format).options(**options)
     if reads_files(entry):
@@ -62,7 +62,7 @@ def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFr
     why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
-        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row is shown by its columns
     marked = frame.selectExpr(
         "*", f"{reason} AS {why_name}", *columns_sql(dict(zip(placed, place.values(), strict=True)))
     )

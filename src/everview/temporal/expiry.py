@@ -1,7 +1,7 @@
 """Expiry buckets: the state buffer partitioned by expiration time (paper 2, 5.3.2 and figure 7).
 
 Where rows do not expire in the order in which they come (WK), a buffer sorted by either order makes the
-other one slow. Partitioned by expiry, a row is put where the rows end that end with it.
+other one slow. Partitioned by expiry, a row is stored with the rows that expire at about the same time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ExpiryBuckets:
         return -(-self.window // self.count)
 
     def bucket(self, exp: Chronon) -> int:
-        """The bucket of a row that expires at `exp`."""
+        """Return the bucket of a row that expires at `exp`."""
         return (exp - 1) // self.width % self.count
 
     def expirations(self, bucket: int, now: Chronon) -> tuple[range, ...]:
-        """The expiration times after `now` that the bucket holds, in order.
+        """Return the expiration times after `now` that the bucket holds, in order.
 
         The figure shows the instants at which one range is over and the next has not begun. Between
         them a bucket holds the rest of one range and the begin of the next:
