@@ -1,4 +1,4 @@
-"""The running pipeline of a store: rows are taken in, steps move the bound.
+"""The running pipeline of a store: it takes in rows, and its steps advance the bound.
 
 A store has one bound for all its views. Rows that are inserted go into the inbox of their stream; sources
 are read by Structured Streaming, one query for all of them, one batch a step. A step moves the bound as far
@@ -58,12 +58,12 @@ _INTERVAL = re.compile(
     r"\s*(?:interval\s+)?(?:\d+\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.I
 )
 _CLEAN_EVERY = 10  # steps
-_LOOK_EVERY = 60.0  # seconds, at files that were read
-_LOOK_SHARE = 0.02  # at most this part of the time is spent on it
+_LOOK_EVERY = 60.0  # seconds between two checks of files that were read
+_LOOK_SHARE = 0.02  # the checks take at most this part of the time
 
 
 class Pipeline:
-    """A store with its views, on a Spark session that is made when it is first needed."""
+    """A store with its views, on a Spark session that is created when it is first needed."""
 
     def __init__(self, store: Store, session: SparkSession | None = None) -> None:
         self.store = store
@@ -73,9 +73,9 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         self._background: CompiledStore | None = None
         self._failure: Exception | None = None
-        self.last_failure: Exception | None = None  # of the steps in the background, until they go on
+        self.last_failure: Exception | None = None  # of the background steps, until they are started again
         self._stopping = False
-        self._look_at = 0.0  # when files that were read are looked at again
+        self._look_at = 0.0  # when files that were read are checked again
         self._one_at_a_time = threading.RLock()
 
     @property
@@ -87,7 +87,7 @@ class Pipeline:
         return self._session
 
     def close(self) -> None:
-        """Lets the store go, and the session if it was made here."""
+        """Close the store; stop the Spark session if this object created it."""
         try:
             self.stop()
         finally:
@@ -98,21 +98,21 @@ class Pipeline:
 
     @property
     def running(self) -> bool:
-        """Whether steps go on in the background."""
+        """Whether steps run in the background."""
         return self._query is not None
 
     def store_snapshot(self, views: CompiledStore) -> StoreSnapshot:
-        """The store as it is now, for questions."""
+        """Return the present state of the store, to answer queries from."""
         kept = Kept(self.session, self.store.files, self.store.manifest(), views.catalog)
         return StoreSnapshot(kept, views, self.store.settings.partitions)
 
     def answer(self, views: CompiledStore, query: Query) -> DataFrame:
-        """The answer of a query; where it has to be worked out at once and fails, what failed."""
+        """Return the answer of a query; errors of a part that is computed at once are explained."""
         with explained_failures(views.fed):
             return self.store_snapshot(views).answer(query)
 
     def changes(self, views: CompiledStore, view: str, encoding: str, since: int | None) -> DataFrame:
-        """The change stream of a view, after a step if one is given."""
+        """Return the changes of a view, after a step if one is given."""
         snapshot = self.store_snapshot(views)
         name = require_view(views.catalog, view).name
         marks = dict(snapshot.kept.manifest.marks)
@@ -128,14 +128,14 @@ class Pipeline:
         with explained_failures(views.fed):
             return snapshot.changes(name, encoding, after)
 
-    # Taking in by hand
+    # Inserted rows
 
     def take_in(
         self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
     ) -> Arrived:
-        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream.
+        """Write rows into the inbox of a stream or a table; late rows go to stream$late.
 
-        A Spark frame whose types are known to fit is cast; else a value that would lose something is refused.
+        A Spark frame whose types fit is cast; with `lossless`, a value that the cast would change is refused.
         """
         target = _fed_by_hand(entry)
         if isinstance(rows, DataFrame):
@@ -159,7 +159,7 @@ class Pipeline:
     def _take_in_frame(
         self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None, lossless: bool
     ) -> Arrived:
-        """The same for a Spark frame, which stays where it is."""
+        """Do the same for a Spark frame, whose rows are not collected on the driver."""
         with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
@@ -178,7 +178,7 @@ class Pipeline:
             return arrived
 
     def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
-        """Puts the first rows into a table; what was left of one that was not finished goes."""
+        """Write the first rows of a table; remove what an interrupted attempt has left."""
         with self._one_at_a_time:
             before, trace = self.store.manifest(), TraceId("inbox", entry.name)
             if before.runs(trace):
@@ -188,7 +188,7 @@ class Pipeline:
     def _write_batch(
         self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int
     ) -> IntakeResult:
-        """Writes the rows of a batch into the store; what they are, and where they lie."""
+        """Write the rows of a batch into the store; return their numbers and their runs."""
         files, partitions = without_fsync(self.store.files), self.store.settings.partitions
         return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
@@ -217,12 +217,12 @@ class Pipeline:
         self._commit_step(before, replace(known.with_traces(traces), step=step))
 
     def _commit_step(self, before: Manifest, after: Manifest) -> None:
-        """Ends a step: all its files are on the disk before the manifest that names them."""
+        """Commit a step: sync all its files to the disk, then write the manifest that names them."""
         bring_to_disk(self.store.files, before.traces, after.traces)
         self.store.write_manifest(after)
 
     def _change_begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
-        """From when a change of a table holds: at first from the beginning, later after the bound."""
+        """Return the instant from which a change of a table holds: AT, or just after the bound."""
         if manifest.finished:
             raise StoreError(
                 "nothing can change any more: the store was run to its end",
@@ -242,7 +242,7 @@ class Pipeline:
         assignments: Assignments | None,
         at: Chronon | None,
     ) -> int:
-        """UPDATE, or DELETE without assignments; how many rows it changes."""
+        """Execute an UPDATE, or a DELETE if there are no assignments; return how many rows it changes."""
         with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
             step, begin = before.step + 1, self._change_begin(before, at)
@@ -257,10 +257,10 @@ class Pipeline:
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         return Kept(self.session, self.store.files, manifest, catalog)
 
-    # Names that come and go
+    # New and dropped names
 
     def begin_stream(self, entry: StreamEntry) -> None:
-        """A stream that is new to a store that has run knows what comes after the bound."""
+        """Begin a stream in a store that has already run: its rows count from the bound on."""
         with self._one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL:
@@ -269,7 +269,7 @@ class Pipeline:
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
     def begin_view(self, entry: ViewEntry, catalog: Catalog) -> None:
-        """A view that is new to a store that has run begins at the bound, from all that is kept."""
+        """Begin a view in a store that has already run: backfill it up to the bound from retained rows."""
         with self._one_at_a_time:
             before = self.store.manifest()
             begun = {entry.name: first_instant(before)} if before.bound > BEFORE_ALL else {}
@@ -283,7 +283,7 @@ class Pipeline:
                     )
 
     def forget_names(self, views: CompiledStore) -> None:
-        """After a DROP: what belonged to the names that are gone goes."""
+        """Remove the traces of names that were dropped."""
         with self._one_at_a_time:
             before = self.store.manifest()
             parts: dict[str, Any] = {
@@ -300,7 +300,7 @@ class Pipeline:
     def run(
         self, views: CompiledStore, finish: bool = False, progress: Callable[[Progress], None] | None = None
     ) -> list[Progress]:
-        """Takes in all there is and moves the bound as far as it goes; with `finish` to the end of time."""
+        """Take in all available rows and advance the bound; with `finish` to the end of time."""
         self._require_still("run")
         self._require_evaluable(views)
         steps: list[Progress] = []
@@ -327,7 +327,7 @@ class Pipeline:
         interval: str = "1 second",
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Goes on in the background: a step whenever there is something, and at least every second."""
+        """Run steps in the background: one whenever rows have arrived, and at least one a second."""
         self._require_still("start")
         if not _INTERVAL.fullmatch(interval):
             raise StoreError(f"{interval!r} is no interval", next_step="give one like '1 second'")
@@ -338,7 +338,7 @@ class Pipeline:
         self.last_failure = None
 
     def check(self) -> None:
-        """Raise what has ended the steps in the background, once."""
+        """Raise the error that ended the background steps, once."""
         found = self.failed()
         if found is not None:
             query, self._query, self._failure, self.last_failure = self._query, None, None, found
@@ -348,7 +348,7 @@ class Pipeline:
             raise found
 
     def failed(self) -> Exception | None:
-        """What has ended the steps in the background, if that has happened since they were started."""
+        """Return the error that ended the background steps since they were started, if any."""
         if self._query is None:
             return None
         ended: Exception | None = self._failure
@@ -364,12 +364,12 @@ class Pipeline:
         return failure(ended, [] if self._background is None else self._background.fed) if spark else ended
 
     def stop(self) -> None:
-        """Ends what goes on in the background, after the step that is under way."""
+        """Stop the background steps, after the current step."""
         self.check()
         query, self._query = self._query, None
         if query is None or self._background is None:
             return
-        with self._one_at_a_time:  # the step under way ends first; none begins after it
+        with self._one_at_a_time:  # wait for the current step; no other begins after it
             self._stopping = True
         with explained_failures(self._background.fed):
             query.stop()
@@ -377,11 +377,11 @@ class Pipeline:
         self._clean()
 
     def _clean(self) -> None:
-        with self._one_at_a_time:  # what is being written is not named yet
+        with self._one_at_a_time:  # no manifest names the files that a step is writing
             self.store.clean()
 
     def wait(self) -> None:
-        """Waits while steps go on in the background; what ends them is raised here."""
+        """Wait while steps run in the background; raise the error that ended them."""
         if self._query is not None:
             with suppress(*SPARK_FAILURES):
                 self._query.awaitTermination()
@@ -394,7 +394,7 @@ class Pipeline:
             )
 
     def _require_evaluable(self, views: CompiledStore) -> None:
-        """Before the first step: views may have been made before there was a session to ask."""
+        """Check the views before the first step: they may have been created without a Spark session."""
         before = self.store.manifest()
         entries = [entry for entry in views.catalog if isinstance(entry, ViewEntry)]
         if entries and before.bound == BEFORE_ALL:
@@ -406,7 +406,7 @@ class Pipeline:
         told: Callable[[Progress], None],
         interval: str | None = None,
     ) -> StreamingQuery:
-        """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
+        """Start one streaming query over all sources; without an interval, over the available rows only."""
         lanes = source_lanes(views, self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, views.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping, self._look_at = None, False, 0.0
@@ -432,7 +432,7 @@ class Pipeline:
     def _with_changed_files(
         self, views: CompiledStore, before: Manifest, taken: IntakeResult
     ) -> IntakeResult:
-        """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
+        """Report files that changed after they were read; check when a run begins, and from time to time."""
         started = time.monotonic()
         if started < self._look_at or not views.fed:
             return taken
@@ -453,7 +453,7 @@ class Pipeline:
             raise
 
     def _raise_failure(self, views: CompiledStore) -> None:
-        """What a step in the background raised; a fault of ours stays one."""
+        """Raise the error of a background step; a fault of Everview stays a fault."""
         error, self._failure = self._failure, None
         if isinstance(error, SPARK_FAILURES):
             raise failure(error, views.fed) from error
@@ -468,9 +468,9 @@ class Pipeline:
         finish: bool,
         told: Callable[[Progress], None],
     ) -> None:
-        """One step: takes the batch in, moves the bound, evaluates the slice, ends with the manifest.
+        """Run one step: take in the batch, advance the bound, evaluate the slice, write the manifest.
 
-        A batch that Spark sends again because it does not know that its step was done, was done.
+        Spark repeats a batch if it does not know that its step was committed; the repetition is ignored.
         """
         with self._one_at_a_time:
             started, now = time.perf_counter(), self.now()
@@ -485,7 +485,7 @@ class Pipeline:
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
-                return  # nothing but the heartbeat came
+                return  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, views, before, moved)
@@ -512,6 +512,6 @@ def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
 
 
 def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:
-    """The pipeline of the store at a path, which is made where there is none."""
+    """Open the pipeline of the store at a path, or create the store."""
     settings = None if partitions is None else Settings(partitions)
     return Pipeline(Store.open(path, settings, create=True), session)

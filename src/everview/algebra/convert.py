@@ -71,7 +71,7 @@ def try_convert(value: object, source: DataType, target: DataType) -> object:
 
 
 def _loses(value: Any, source: DataType, target: DataType) -> bool:
-    """Whether CAST would cut a value so that TRY_CAST is NULL."""
+    """Return whether CAST would cut a value so that TRY_CAST is NULL."""
     if source == target:
         return False
     if target.is_integer and source.name == "STRING":
@@ -87,7 +87,7 @@ def _loses(value: Any, source: DataType, target: DataType) -> bool:
 
 
 def canonical(value: object) -> object:
-    """The value, with every NaN replaced by NAN.
+    """Return the value, with every NaN replaced by NAN.
 
     >>> canonical(float("nan")) is NAN, canonical(-0.0)
     (True, -0.0)
@@ -96,7 +96,7 @@ def canonical(value: object) -> object:
 
 
 def checked_micros(micros: int) -> int | None:
-    """The microseconds of a timestamp or an interval; NULL if they are out of its range.
+    """Return the microseconds of a timestamp or an interval; NULL if they are out of its range.
 
     >>> checked_micros(5), checked_micros(2**63)
     (5, None)

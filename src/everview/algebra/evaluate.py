@@ -59,7 +59,7 @@ __all__ = ["NAN", "convert", "evaluate", "holds"]
 
 
 def holds(condition: Expression, schema: Schema, record: Record) -> bool:
-    """Whether the condition is true for the record; neither false nor NULL is.
+    """Return whether the condition is true for the record; neither false nor NULL is.
 
     >>> from everview.algebra.types import INT
     >>> schema = Schema.of(("speed", INT))

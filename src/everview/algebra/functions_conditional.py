@@ -1,4 +1,4 @@
-"""The table of functions that choose: about NULL, about conditions, about order."""
+"""The table of conditional functions: about NULL, conditions and order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from everview.errors import AlgebraError
 
 
 def coalesce_values(*values: Any) -> Any:
-    """The first value that is not NULL.
+    """Return the first value that is not NULL.
 
     >>> coalesce_values(None, 2, 3)
     2
@@ -22,7 +22,7 @@ def coalesce_values(*values: Any) -> Any:
 
 
 def greatest(*values: Any) -> Any:
-    """The greatest value that is not NULL; NaN is greater than every number.
+    """Return the greatest value that is not NULL; NaN is greater than every number.
 
     >>> greatest(1.0, None, float("nan"))
     nan
@@ -31,7 +31,7 @@ def greatest(*values: Any) -> Any:
 
 
 def least(*values: Any) -> Any:
-    """The least value that is not NULL.
+    """Return the least value that is not NULL.
 
     >>> least(1.0, None, float("nan"))
     1.0

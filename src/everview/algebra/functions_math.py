@@ -37,7 +37,7 @@ _EXACT = Context(prec=400)
 
 
 def real(function: Callable[..., float]) -> Callable[..., float]:
-    """A function of Python's on doubles, with NaN and ∞ where Python raises.
+    """Return a function of Python's on doubles, with NaN and ∞ where Python raises.
 
     >>> real(math.sqrt)(-1.0), real(math.exp)(1000.0), real(math.cosh)(-1000.0)
     (nan, inf, inf)
@@ -74,7 +74,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def logarithm(function: Callable[[float], float], least: float = 0.0) -> Callable[[float], float | None]:
-    """A logarithm, NULL at and below its asymptote.
+    """Return a logarithm, NULL at and below its asymptote.
 
     >>> logarithm(math.log2)(8.0), logarithm(math.log2)(0.0)
     (3.0, None)
@@ -97,7 +97,7 @@ def log_of_base(base: float, x: float) -> float | None:
 
 
 def round_value(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP) -> Any:
-    """The value rounded to so many digits after the point, or before it where they are negative.
+    """Return the value rounded to so many digits after the point, or before it where they are negative.
 
     >>> from everview.algebra.types import INT, TINYINT, decimal
     >>> round_value((DOUBLE,), 2.5), round_value((INT, INT), 1250, -2), round_value((TINYINT, INT), 127, -1)
@@ -125,7 +125,7 @@ def round_value(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HAL
 
 
 def round_decimal(t: DataType, digits: int) -> DataType:
-    """The type of a decimal rounded to so many digits: rounding may carry into one more.
+    """Return the type of a decimal rounded to so many digits: rounding may carry into one more.
 
     >>> from everview.algebra.types import decimal
     >>> str(round_decimal(decimal(4, 3), 2)), str(round_decimal(decimal(2, 1), -3))
@@ -193,7 +193,7 @@ def modulo(types: Types, a: Any, b: Any) -> Any:
 
 
 def positive_modulo(types: Types, a: Any, b: Any) -> Any:
-    """The remainder that is not negative, for a positive b.
+    """Return the remainder that is not negative, for a positive b.
 
     >>> from everview.algebra.types import INT
     >>> positive_modulo((INT, INT), -7, 3), positive_modulo((INT, INT), -7, -3)
@@ -248,7 +248,7 @@ def _bit(types: Types, value: int, position: int) -> int | None:
 
 
 def nanvl(a: float | None, b: float | None) -> float | None:
-    """The first, unless it is NaN.
+    """Return the first, unless it is NaN.
 
     >>> nanvl(NAN, 1.0), nanvl(2.0, None), nanvl(None, 1.0)
     (1.0, 2.0, None)

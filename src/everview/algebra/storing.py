@@ -1,6 +1,6 @@
 """Which values a column takes: one rule for INSERT, UPDATE and rows from Python.
 
-A value is stored as what it is, or refused: nothing is cut in silence. Digits after the point of a DECIMAL
+A value is stored unchanged, or refused: nothing is truncated silently. Digits after the point of a DECIMAL
 and the precision of floating point are rounded.
 """
 
@@ -18,7 +18,7 @@ _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 
 
 def convert_for_storage(value: object, source: DataType, target: DataType) -> object:
-    """The value as the column keeps it; None if it does not fit.
+    """Convert a value to the type of its column; None if it does not fit.
 
     >>> from everview.algebra.types import DOUBLE, FLOAT, INT
     >>> convert_for_storage("12", STRING, INT), convert_for_storage("12.5", STRING, INT)

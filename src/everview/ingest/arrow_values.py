@@ -1,7 +1,7 @@
-"""Columns of Arrow in the few forms that the rest works with, and their values as texts.
+"""Arrow columns in the few plain types that the readers use, and their values as texts.
 
 Arrow has more types than Polars takes, and Polars panics at some values that it does take: timestamps of far
-years, bytes in lists, decimals of 256 bits. So types are looked at here, before Polars.
+years, bytes in lists, decimals of 256 bits. So types are checked here, before Polars sees them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def to_plain_array(values: pa.Array) -> pa.Array:
-    """The values without dictionaries, extensions and views, each kind of value in one type.
+    """Return the values without dictionaries, extensions and views, each kind of value in one type.
 
     Strings that are no UTF-8 are bytes. Extensions of pandas stay: a period is not the number that it is
     kept as.
@@ -54,35 +54,35 @@ def to_plain_array(values: pa.Array) -> pa.Array:
 
 
 def arrow_of(values: pl.Series) -> pa.Array:
-    """A column of Polars as Arrow has it; integers of 128 bits, which it has not, as decimals."""
+    """Return a column of Polars as Arrow has it; integers of 128 bits, which it has not, as decimals."""
     if values.dtype in (pl.Int128, pl.UInt128):
         return values.cast(pl.String).to_arrow().cast(pa.decimal256(39, 0))
     return values.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def is_text_type(type_: pa.DataType) -> bool:
-    """Whether values of the type are texts."""
+    """Return whether values of the type are texts."""
     return type_ in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def is_number(type_: pa.DataType) -> bool:
-    """Whether values of the type are numbers; truth values are none."""
+    """Return whether values of the type are numbers; truth values are none."""
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
 
 
 def arrow_to_series(values: pa.Array) -> pl.Series:
-    """The values of a plain column as Polars has them, if it has such values."""
+    """Return the values of a plain column as Polars has them, if it has such values."""
     return pl.Series(pl.from_arrow(values))
 
 
 def valid_mask(values: pa.Array) -> pl.Series:
-    """Where a column has a value."""
+    """Return the mask of the values that are not NULL."""
     return arrow_to_series(values.is_valid())
 
 
 def arrow_to_integers(values: pa.Array) -> pl.Series:
-    """The integers that stand for dates, times, instants or durations."""
+    """Return the integers that stand for dates, times, instants or durations."""
     wide = values.cast(pa.int32()) if values.type.bit_width == 32 else values
     return arrow_to_series(wide.cast(pa.int64()))
 
@@ -104,7 +104,7 @@ def micros(values: pa.Array) -> pl.Series:
 
 
 def units_of_second(type_: pa.DataType) -> int:
-    """How many units of an instant or a duration are a second."""
+    """Return how many units of an instant or a duration are a second."""
     return _SECOND[type_.unit]
 
 
@@ -114,7 +114,7 @@ def _times(given: pl.Series, factor: int) -> pl.Series:
 
 
 def texts(values: pa.Array) -> pl.Series:
-    """The values as texts, NULL for NULL: times in ISO 8601, bytes in base 64, what is nested as JSON.
+    """Return the values as texts, NULL for NULL: times in ISO 8601, bytes in base 64, what is nested as JSON.
 
     >>> texts(pa.array([b"x", None])).to_list(), texts(pa.array([[b"x", None], None])).to_list()
     (['eA==', None], ['["eA==",null]', None])
@@ -143,7 +143,7 @@ def texts(values: pa.Array) -> pl.Series:
 
 
 def json_texts(values: pa.Array) -> pl.Series:
-    """The values as JSON; a NULL is `null`, and so is a number that JSON does not have.
+    """Return the values as JSON; a NULL is `null`, and so is a number that JSON does not have.
 
     >>> json_texts(pa.array([{"a": b"x", "b": [1, None]}, None])).to_list()
     ['{"a":"eA==","b":[1,null]}', 'null']
@@ -184,7 +184,7 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def _nested(values: pa.Array) -> pl.Series:
-    """What is nested as JSON; anything where it is NULL."""
+    """Return nested values as JSON; the text for a NULL is arbitrary."""
     type_ = values.type
     if pa.types.is_map(type_):
         pair = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
@@ -207,13 +207,13 @@ def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Ser
 
 
 def _entries(pairs: pa.Array) -> pl.Series:
-    """The entries of maps as members of JSON objects: a key is a text there."""
+    """Return the entries of maps as members of JSON objects: a key is a text there."""
     keys, values = pairs.flatten()
     return pl.select(pl.concat_str(_quoted(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
 
 
 def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
-    """The texts of elements in a row, for each list its own."""
+    """Return the texts of elements in a row, for each list its own."""
     lengths = pc.if_else(values.is_valid(), pc.list_value_length(values), 0).fill_null(0)
     ends = arrow_to_series(pc.cumulative_sum(lengths.cast(pa.int64())))
     offsets = pl.concat([pl.Series([0], dtype=pl.Int64), ends])
@@ -239,7 +239,7 @@ def _time_texts(values: pa.Array) -> pl.Series:
 def _duration_texts(values: pa.Array) -> pl.Series:
     """Durations as ISO 8601, in seconds."""
     per = units_of_second(values.type)
-    count = pl.lit(arrow_to_integers(values)).cast(pl.Int128)  # of 64 bits the least has no positive
+    count = pl.lit(arrow_to_integers(values)).cast(pl.Int128)  # abs() of the least Int64 overflows
     rest = (count.abs() % per).cast(pl.String).str.zfill(len(str(per)) - 1).str.strip_chars_end("0")
     part = pl.when(count % per != 0).then(pl.concat_str(pl.lit("."), rest)).otherwise(pl.lit(""))
     sign = pl.when(count < 0).then(pl.lit("-")).otherwise(pl.lit(""))

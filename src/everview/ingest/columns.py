@@ -1,4 +1,4 @@
-"""Columns of a frame that a person inserts, as columns of a stream or a table: all rows at once.
+"""Columns of an inserted table, converted to the columns of a stream or a table: all rows at once.
 
 The rule is that of `rows.py` for single values. Values of a plain form are converted by Polars; text in any
 other form, by the rule itself, each different text once.
@@ -38,7 +38,7 @@ _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,
 
 
 def fit_column(values: pa.Array, field: Field) -> pl.Series:
-    """The values as the column keeps them; the first that does not fit is refused."""
+    """Convert values to the type of the column; raise an error for the first that does not fit."""
     values = to_plain_array(values)
     found = fit_values(values, field.type)
     refused = valid_mask(values) if found is None else valid_mask(values) & found.is_null()
@@ -53,7 +53,7 @@ def fit_column(values: pa.Array, field: Field) -> pl.Series:
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value as Python writes it, or as text if Python has no such value."""
+    """Return a value as Python writes it, or as text if Python has no such value."""
     try:
         return shown_value(value.as_py())
     except (ValueError, OverflowError):
@@ -61,12 +61,12 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def null_column(size: int, type_: T.DataType) -> pl.Series:
-    """A column without a value."""
+    """Return a column of NULLs."""
     return pl.Series([None], dtype=frame_type(type_)).new_from_index(0, size)
 
 
 def fit_values(values: pa.Array, target: T.DataType) -> pl.Series | None:
-    """Values of a plain column, with NULL where one does not fit; None if no value of such a type does."""
+    """Convert the values of a plain array, NULL where one does not fit; None if their type never fits."""
     source, type_ = values.type, frame_type(target)
     if pa.types.is_null(source):
         return null_column(len(values), target)
@@ -112,7 +112,7 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
 def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
     """Decimals with fewer digits after the point, rounded half away from zero as by CAST."""
     given = arrow_of(values)
-    wide = given.cast(pa.decimal256(76, given.type.scale))  # one digit more may come of it
+    wide = given.cast(pa.decimal256(76, given.type.scale))  # rounding may add one digit
     rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
     limit = pa.scalar(Decimal(10) ** (target.precision - target.scale), pa.decimal256(76, given.type.scale))
     fits = pc.less(pc.abs(rounded), limit)
@@ -121,12 +121,12 @@ def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
 
 
 def _where(values: pl.Series, mask: pl.Series) -> pl.Series:
-    """The values where the mask is true; NULL elsewhere."""
+    """Return the values where the mask is true; NULL elsewhere."""
     return pl.select(pl.when(mask.fill_null(False)).then(values).otherwise(None)).to_series()
 
 
 def fit_texts(values: pl.Series, target: T.DataType) -> pl.Series:
-    """The values that texts say, with NULL where one says none."""
+    """Convert texts to values, with NULL where a text is no value of the type."""
     if target == T.STRING:
         return values
     plain = _plain(values, target)
@@ -138,7 +138,7 @@ def fit_texts(values: pl.Series, target: T.DataType) -> pl.Series:
 
 
 def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
-    """The values of those texts that have the form most have; NULL for others."""
+    """Convert the texts that have the most common form; NULL for others."""
     type_ = frame_type(target)
     if target.is_integer:
         return _where(values, values.str.contains(_WHOLE)).cast(type_, strict=False)

@@ -1,7 +1,7 @@
-"""Columns that files have and nobody declared, and declared ones that files do not have.
+"""Columns of files that are not declared, and declared columns that files do not have.
 
 Tasks see the columns of each file, and report them through an accumulator of Spark, without a job of its own.
-The driver tells each difference once for a store; the manifest has those that were told.
+The driver reports each difference once for a store; the manifest has those that were reported.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
 
 
 def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
-    """Where tasks report differences."""
+    """Return an accumulator to which tasks add differences."""
     return context.accumulator(frozenset(), _Union())
 
 
 def find_differences(
     name: str, header: Iterable[str], declared: Iterable[str]
 ) -> frozenset[ColumnDifference]:
-    """How the columns of a file of a stream or table differ from those declared.
+    """Return how the columns of a file of a stream or table differ from those declared.
 
     >>> sorted(find_differences("s", ["K", "tss", ""], ["k", "ts"]))
     [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
@@ -64,7 +64,7 @@ def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
 def report_differences(
     found: Iterable[ColumnDifference], told: ReportedDifferences
 ) -> tuple[list[str], ReportedDifferences]:
-    """What is to be said of differences that were not told yet, and all that are then told.
+    """Return messages for differences that were not reported yet, and all differences reported by then.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
     >>> messages, told = report_differences(found, {})

@@ -1,7 +1,7 @@
-"""Columns of files that have types of their own, as values of the declared types.
+"""Columns of typed files, converted to the declared types.
 
 A value is taken if it is one of the declared type: 7 of a BIGINT or a DOUBLE is an INT, a timestamp at
-midnight is a DATE. What is none is refused, row by row; where no value of a type can be one, with both types.
+midnight is a DATE. Other values are refused row by row; if no value of a type can fit, the reason names both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everview.ingest.columns import fit_values, null_column
 def fit_file_column(
     values: pa.Array, field: Field, file: str, of_folder: bool = False
 ) -> tuple[pl.Series, pl.Series | None]:
-    """The values as those of a column, NULL where they are none; and the reasons for those, if there are any.
+    """Convert values to the type of a column, NULL where one does not fit; return also the reasons, if any.
 
     >>> values, reasons = fit_file_column(pa.array([7, 2**40, None]), Field("k", T.INT), "a.parquet")
     >>> values.to_list(), reasons.to_list()
@@ -48,14 +48,14 @@ def fit_file_column(
 
 
 def _of_folder(values: pa.Array, type_: T.DataType) -> pl.Series | None:
-    """Texts, as the names of folders have them, as values."""
+    """Convert texts from the names of folders."""
     if type_ == T.BINARY:
         return arrow_to_series(values).cast(pl.Binary)
     return fit_values(values, type_)
 
 
 def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
-    """The values of a plain column as those of a type; None if that cannot be."""
+    """Convert the values of a plain array to a type; None if their type never fits."""
     found = values.type
     match type_.name:
         case "STRING" if pa.types.is_large_binary(found):
@@ -75,7 +75,7 @@ def _decoded(given: pl.Series) -> pl.Series:
     """Bytes as text; NULL where they are no UTF-8."""
     try:
         return given.cast(pl.String)
-    except pl.exceptions.ComputeError:  # some are none: only now is it worth to look at each
+    except pl.exceptions.ComputeError:  # some are not UTF-8: only then check each
         return pl.Series([_utf8(value) for value in given.to_list()], dtype=pl.String)
 
 

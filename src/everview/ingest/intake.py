@@ -1,4 +1,4 @@
-"""A batch as it comes from the sources: sorted into rows to take, late ones and refused ones, in one job.
+"""The intake of a batch: one job splits it into accepted, late and rejected rows, and writes them.
 
 Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
 ports that will take them (`execute/pieces.py`); late and refused ones beside it. The tasks report how far
@@ -42,7 +42,7 @@ from everview.storage.runs import Run, TraceId, Traces
 
 @dataclass(frozen=True)
 class IntakeResult:
-    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+    """What arrived for each stream and table, the runs that were written, and the reason of one rejected row.
 
     `changed` has all files that are known to have changed after they were read, if more were found now.
     """
@@ -55,7 +55,7 @@ class IntakeResult:
     def with_changed_files(
         self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
     ) -> IntakeResult:
-        """With a rejected row for each file that was found changed."""
+        """Add a rejected row for each file that was found changed."""
         if not found:
             return self
         arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
@@ -79,9 +79,9 @@ def take_in(
     partitions: int,
     now: int,
 ) -> IntakeResult:
-    """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
+    """Write the rows of a batch into the store; `begin` is when those of tables hold from.
 
-    `now` is what the clock says: the same for all tasks of a step.
+    `now` is the time of the clock, the same for all tasks of a step.
     """
     known = replace(manifest, traces={}, marks=())
     task = IntakeTask(
@@ -139,8 +139,8 @@ class _TaskIntake:
 class IntakeTask:
     """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
 
-    Rows of a table with a key are set aside in runs that no manifest names: only when all are there it is
-    known which of them count.
+    Rows of a table with a key are first written to runs that no manifest names: which of them count is known
+    only when all have arrived.
     """
 
     entries: tuple[FedEntry, ...]
@@ -241,7 +241,7 @@ class IntakeTask:
 
 
 def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:
-    """The rows of each source; mostly a task has those of one."""
+    """Yield the rows of each source; mostly a task has those of one."""
     numbers = frame.get_column(SOURCE)
     if numbers.min() == numbers.max():
         yield int(numbers[0]), frame

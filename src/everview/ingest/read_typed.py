@@ -67,7 +67,7 @@ def open_typed(
     why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
-        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row is shown by its columns
     marked = frame.selectExpr(
         "*", f"{reason} AS {why_name}", *columns_sql(dict(zip(placed, place.values(), strict=True)))
     )

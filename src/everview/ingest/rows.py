@@ -1,4 +1,4 @@
-"""Records to frames: rows that a person inserts, with the columns and types that Spark hands to kernels."""
+"""Records to frames: inserted rows, with the columns and types that Spark passes to kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def series_of(values: list[object], type_: T.DataType) -> pl.Series:
 
 
 def record_by_position(row: Sequence[object], columns: Schema) -> Record:
-    """A row whose values stand in the order of the columns, as a record.
+    """Return a row whose values stand in the order of the columns, as a record.
 
     >>> record_by_position((5, "a"), Schema.of(("v", T.INT), ("name", T.STRING)))
     (5, 'a')
@@ -77,7 +77,7 @@ def record_of(
 
 
 def match_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
-    """Where each column is among the names that a person gives; refused if one is given twice, or is none.
+    """Return the position of each column among the given names; raise an error for unknown or repeated names.
 
     >>> match_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     {'ts': 0, 'v': 1}
@@ -98,7 +98,7 @@ def match_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
 
 
 def _is_text(value: str) -> bool:
-    """Whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
+    """Return whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -107,7 +107,7 @@ def _is_text(value: str) -> bool:
 
 
 def fit_value(value: object, field: Field) -> object:
-    """A value as Everview counts: times as microseconds, dates as days; refused if it does not fit."""
+    """Convert a Python value: times to microseconds, dates to days; raise an error if it does not fit."""
     plain = python_value(value)
     found = _counted(plain, field.type)
     if found is None and plain is not None:
@@ -133,7 +133,7 @@ def python_value(value: object) -> object:
 
 
 def _python_time(value: np.datetime64 | np.timedelta64) -> object:
-    """A time of numpy, rounded down to microseconds; itself if Python has no such time."""
+    """Return a time of numpy, rounded down to microseconds; itself if Python has no such time."""
     unit, _ = np.datetime_data(value.dtype)
     if unit in ("ns", "ps", "fs", "as"):
         kind = "datetime64" if isinstance(value, np.datetime64) else "timedelta64"
@@ -143,7 +143,7 @@ def _python_time(value: np.datetime64 | np.timedelta64) -> object:
 
 
 def shown_value(value: object) -> str:
-    """A value for a message, as Python writes it; what is long is cut.
+    """Return a value for a message, as Python writes it; what is long is cut.
 
     >>> shown_value("a" * 200) == "'" + "a" * 99 + "…"
     True
@@ -156,7 +156,7 @@ def shown_value(value: object) -> str:
 
 
 def _counted(value: object, type_: T.DataType) -> object:
-    """The value as a value of the type; None if it is none."""
+    """Return the value as a value of the type; None if it is none."""
     match value:
         case datetime() if type_ == T.TIMESTAMP:
             return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""Rows of a Spark frame that a person inserts: cast to the columns of a stream or a table, or refused."""
+"""Rows of an inserted Spark frame: cast to the columns of a stream or a table, or refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = (S.StringType, S.CharType, S.VarcharType)
 
 
 def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, lossless: bool) -> DataFrame:
-    """The columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused.
+    """Return the columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused.
 
     Lossless: by the rule of `rows.py`; else as CAST, where text that is no value of the type is refused.
     """
@@ -50,7 +50,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
 
 
 def _lossless(given: str, source: S.DataType, target: T.DataType) -> tuple[str, str]:
-    """A value as its column keeps it, and when it does not fit although there is such a value."""
+    """Return SQL for the converted value, and for the test that it differs from the given one."""
     text = isinstance(source, _TEXT)
     cast = try_cast_sql(given, target, text)
     number = isinstance(source, _NUMBERS)

@@ -1,4 +1,4 @@
-"""Binds statements: from syntax and a catalog to what the engine carries out."""
+"""The binder of statements: from syntax and a catalog to statements that the engine executes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from everview.sql.script import Script, parse_one, parse_script
 def bind_script(
     text: str, catalog: Catalog, parameters: Mapping[str, object] | None = None
 ) -> Iterator[S.Statement]:
-    """The statements of a script, each bound when it is asked for: the ones before it are then done.
+    """Yield the statements of a script. Each is bound lazily, after those before it were executed.
 
     `parameters` has the values of `:name`.
 
@@ -66,7 +66,7 @@ def bind_script(
 
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """One statement."""
+    """Bind one statement."""
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
@@ -83,7 +83,7 @@ def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
 
 
 def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
-    """What an entry means, for those that have a definition."""
+    """Return the plan of an entry that has a definition."""
     match entry:
         case ViewEntry():
             return view_plan(entry, catalog)
@@ -95,12 +95,12 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
 
 
 def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
-    """The plan of a view of the catalog, under the names of its columns."""
+    """Return the plan of a view of the catalog, under the names of its columns."""
     return _definition(entry, catalog, making)
 
 
 def plan_of(sql: str, catalog: Catalog) -> N.Node:
-    """The plan of one query as a view would have it."""
+    """Return the plan of one query as a view would have it."""
     node = parse_one(sql)
     script = Script(sql)
     with script.refuse_deep_nesting(node):
@@ -109,7 +109,7 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
 
 
 def relation_of(name: str, catalog: Catalog) -> N.Node:
-    """The node that a name of the catalog stands for."""
+    """Return the node that a name of the catalog stands for."""
     return _node(catalog.get(name), catalog, making=None)
 
 
@@ -125,7 +125,7 @@ def _context(
 
 
 def _read(name: str, context: Context, making: str | None) -> N.Node:
-    """The node that a name in FROM stands for."""
+    """Return the node that a name in FROM stands for."""
     if making is not None and name.casefold() == making.casefold():
         raise CatalogError(
             f"'{making}' would depend on itself", next_step="read what it is made from instead"
@@ -175,7 +175,7 @@ def _definition(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: s
     try:
         plan = bind_query(parse_one(entry.sql), _context(Script(entry.sql), catalog, making)).plan
     except EverviewError as error:
-        error.place = None  # it lies in the view's text, not in the one that was typed now
+        error.place = None  # it is in the text of the view, not in the present statement
         raise
     if isinstance(entry, ViewEntry) and entry.column_names not in ((), plan.schema.names):
         columns = zip(entry.column_names, plan.schema, strict=True)
@@ -245,7 +245,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     given = tuple(c.name for c in columns)
     entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used), given)
     before = catalog.entries.get(name.casefold())
-    if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same in other words
+    if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
         same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
         entry = replace(entry, **same)  # type: ignore[arg-type]
     anew = bool(node.args.get("replace"))
@@ -255,7 +255,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
-    """Refuses a name that is taken, and a new definition that those who depend on it no longer fit."""
+    """Refuse a name that is in use, and a new definition with which its dependants no longer bind."""
     after = catalog.copy()
     after.add(entry, anew)
     for name in catalog.dependants(entry.name) if anew else ():
@@ -300,7 +300,7 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
 
 
 def _checked(bind: Callable[[exp.Expr, Script, Catalog], S.Statement]) -> Callable[..., S.Statement]:
-    """For CREATE: the name must be free, or stand for the very same thing."""
+    """Check for CREATE that the name is free, or has exactly the same entry."""
 
     def bound(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         made = bind(node, script, catalog)
@@ -392,7 +392,7 @@ def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) 
 
 
 def _ad_hoc_context(script: Script, catalog: Catalog) -> Context:
-    """For a query or a change that is made at once: its statement has one present, by the clock."""
+    """Return the context of an ad hoc query or a change: the whole statement has one present instant."""
     return _context(script, catalog, now=time.time_ns() // 1000)
 
 
@@ -470,7 +470,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
 
 
 def declare(statement: S.Statement, catalog: Catalog) -> None:
-    """Change the names of a catalog as a statement says."""
+    """Apply a statement that changes the catalog."""
     match statement:
         case S.Create(entry, _, replace):
             catalog.add(entry, replace)

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE: which rows of a table they take, and what these become."""
+"""UPDATE and DELETE: the rows of a table that they change, and the new values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _relations(node: exp.Expr, entry: TableEntry, context: Context) -> tuple[N.N
 def _selection(
     node: exp.Expr, base: N.Node, scope: Scope, beside: N.Node | None, context: Context
 ) -> S.Selection:
-    """WHERE taken apart: plain conditions, and those on subqueries."""
+    """Split WHERE into plain conditions and conditions on subqueries."""
     where = node.args.get("where")
     plan = bind_where(base, scope, split_conditions(None if where is None else where.this), context)
     plain: list[Expression] = []

@@ -1,6 +1,6 @@
-"""Constants that make no sense where they stand: broken patterns, and groups that a pattern does not have.
+"""The check of constant arguments: invalid patterns, and groups that a pattern does not have.
 
-The same values from data give NULL; in the text of a query they are mistakes.
+The same values from data give NULL; in the text of a query they are errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Problem = tuple[int, AlgebraError]
 
 
 def find_wrong_constant(call: Call) -> Problem | None:
-    """The first constant of a call that makes no sense, or None.
+    """Return the problem of the first invalid constant of a call, or None.
 
     >>> from everview.algebra.types import STRING
     >>> text = Literal("abc", STRING)

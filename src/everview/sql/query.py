@@ -24,7 +24,7 @@ from everview.sql.values import bind_values
 
 
 def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
-    """The plan of a query, without the order and the part of it that an ad hoc query asks for."""
+    """Return the plan of a query, without the order and the part of it that an ad hoc query asks for."""
     match node:
         case ast.AsOfSyntax():
             raise context.script.error(
@@ -90,7 +90,7 @@ def bind_select(
 
 
 def bind_where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
-    """The plan with the conditions of WHERE."""
+    """Return the plan with the conditions of WHERE."""
     nested = [s for c in conditions if (s := as_subquery(c)) is not None]
     for number, condition in enumerate(nested, 1):
         plan = join_subquery(plan, condition, scope, context, number)
@@ -102,7 +102,7 @@ def bind_where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: 
 def _having(
     node: exp.Select, items: list[SelectItem], scope: Scope, context: Context
 ) -> tuple[Expression, exp.Expr] | None:
-    """HAVING sees the names that the SELECT list gives first; inside aggregates, what they aggregate."""
+    """Bind HAVING: names of the SELECT list come first, but inside aggregates those of FROM."""
     clause = node.args.get("having")
     if clause is None:
         return None
@@ -161,6 +161,6 @@ def _streamed(node: ast.StreamFunctionSyntax, plan: N.Node, context: Context) ->
 
 
 def _common_grid(plan: N.Node) -> Grid | None:
-    """The one grid to which a plan is synchronized, if there is one."""
+    """Return the one grid to which a plan is synchronized, if there is one."""
     grids = {n.grid for n in plan.walk() if isinstance(n, N.Synchronize)}
     return grids.pop() if len(grids) == 1 else None

@@ -38,7 +38,7 @@ class Relation:
     hidden: bool = False  # the right side of a semi or anti join
 
     def finished(self, context: Context) -> N.Node:
-        """The relation with its windows, then its synchronization, then its alias."""
+        """Return the relation with its windows, then its synchronization, then its alias."""
         node = self.node
         if self.bounds:
             if self.padded:
@@ -60,7 +60,7 @@ class Relation:
         return node
 
     def scope(self, node: N.Node) -> Scope:
-        """The names that the finished relation gives to its columns."""
+        """Return the names that the finished relation gives to its columns."""
         if self.inside is not None:
             return self.inside
         scope = Scope()
@@ -90,7 +90,7 @@ def bind_sync(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
 
 
 def sync_grid(sync: ast.SyncSyntax, context: Context) -> Grid:
-    """The grid of SYNC EVERY interval [ORIGIN timestamp]."""
+    """Return the grid of SYNC EVERY interval [ORIGIN timestamp]."""
     step = duration(sync.args["every"], context.script)
     if step <= 0:
         raise context.script.error("SYNC EVERY needs a length of time above zero", sync.args["every"])
@@ -100,7 +100,7 @@ def sync_grid(sync: ast.SyncSyntax, context: Context) -> Grid:
 
 
 def bind_relation(item: exp.Expr, context: Context) -> Relation:
-    """A relation that is no join: a name, a query in brackets, or VALUES."""
+    """Return a relation that is no join: a name, a query in brackets, or VALUES."""
     alias = item.alias or None
     if isinstance(item, exp.Subquery):
         inside = bind_with(item, context.inside(None))
@@ -120,7 +120,7 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
 
 
 def named_relation(item: exp.Expr, query: BoundQuery, name: str | None, context: Context) -> Relation:
-    """A relation with its windows and the names that its alias lists."""
+    """Return a relation with its windows and the names that its alias lists."""
     renamed = rename_columns(bind_windows(query, item, context), column_names(item), item, context)
     return Relation(item, renamed.plan, name, renamed.names)
 
@@ -132,7 +132,7 @@ def _relation_name(node: N.Node) -> str | None:
 def bind_windows(
     query: BoundQuery, item: exp.Expr, context: Context, scope: Scope | None = None
 ) -> BoundQuery:  # fmt: skip
-    """The query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
+    """Return the query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
     node = query.plan
     if scope is None:
         scope = Scope()
@@ -165,7 +165,7 @@ def bind_windows(
 
 
 def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:
-    """The name that a column has in the plan; a key that no column has, or several, is refused."""
+    """Return the name that a column has in the plan; a key that no column has, or several, is refused."""
     with context.script.blame(key):
         column = scope.require(key.name).expression
     if not isinstance(column, Column):
@@ -178,6 +178,6 @@ def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:
 
 
 def column_names(item: exp.Expr) -> list[str]:
-    """The names that an alias lists: AS d (a, b)."""
+    """Return the names that an alias lists: AS d (a, b)."""
     alias = item.args.get("alias")
     return [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []

@@ -91,12 +91,12 @@ def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, co
 
 
 def default_of(field: Field, entry: StreamEntry | TableEntry) -> object:
-    """The value of a column where none is given."""
+    """Return the value of a column where none is given."""
     return dict(entry.defaults).get(field.name)
 
 
 def bind_constant(node: exp.Expr, target: Field, context: Context, where: str = "VALUES") -> object:
-    """The value of an expression without names, fitted to a column."""
+    """Return the value of an expression without names, fitted to a column."""
     name = node.find(exp.Column)
     if name is not None:
         raise context.script.error(
@@ -164,7 +164,7 @@ def match_query_columns(
 
 
 def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
-    """The column of the table that SET names, alone or under the name of the table here."""
+    """Return the column of the table that SET names, alone or under the name of the table here."""
     name = scope.relations[0][0]
     if column.table and column.table.casefold() != (name or "").casefold():
         raise SqlError(f"SET changes columns of {name}, and this is one of {column.table}")

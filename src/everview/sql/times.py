@@ -16,7 +16,7 @@ CLOCKS: dict[str, T.DataType] = {
 
 
 def is_clock_call(node: exp.Expr) -> bool:
-    """Whether this is CURRENT_TIMESTAMP, now() or another clock."""
+    """Return whether this is CURRENT_TIMESTAMP, now() or another function of the clock."""
     called = isinstance(node, exp.Anonymous) and node.name.casefold() in CLOCKS
     return called or isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate))
 

@@ -15,7 +15,7 @@ from everview.sql.scope import Scope
 
 
 def bind_values(values: exp.Values, context: Context) -> BoundQuery:
-    """The constant rows of VALUES; the columns are called col1, col2, … as in Spark."""
+    """Return the constant rows of VALUES; the columns are called col1, col2, … as in Spark."""
     rows = [[_constant(item, context) for item in row.expressions] for row in values.expressions]
     width = len(rows[0])
     for row, syntax in zip(rows, values.expressions, strict=True):

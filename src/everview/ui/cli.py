@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 
-_LOOK_AGAIN = 1.0  # seconds between two looks of `status --watch`
+_LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
 
 StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
@@ -242,7 +242,7 @@ def explain_command(
     everview explain views.sql --format json | jq .parts
     """
     script = _script(what)
-    # A script may be meant for a store that is yet to be made; a query that names one is not.
+    # A script may be meant for a store that does not exist yet; a query with --path is not.
     names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
         plan = explain_text(script, names, format)
@@ -297,7 +297,7 @@ def demo(
 
 
 def _parameters(given: Sequence[str]) -> dict[str, object]:
-    """The values of parameters: texts, which are read as the type that they stand beside."""
+    """Return the values of parameters as strings; SQL reads each as the type that it is compared with."""
     found: dict[str, object] = {}
     for each in given:
         name, equals, value = each.partition("=")
@@ -311,7 +311,7 @@ def _parameters(given: Sequence[str]) -> dict[str, object]:
 
 @contextmanager
 def _output() -> Iterator[None]:
-    """Who reads what is printed may stop reading: `| head` is no mistake."""
+    """Ignore a closed standard output: `| head` is no error."""
     try:
         yield
         sys.stdout.flush()
@@ -321,7 +321,7 @@ def _output() -> Iterator[None]:
 
 
 def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
-    """The plan of a script that makes all its names, some of them otherwise than the store has them."""
+    """Explain a script without the store: it defines all its names, some differently from the store."""
     try:
         return explain_text(script, format=format)
     except EverviewError:
@@ -329,7 +329,7 @@ def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
 
 
 def _script(what: str) -> str:
-    """The text of a script, or what is in the file of that name."""
+    """Return the text of a script, or the contents of the file of that name."""
     return _file(what) if _is_file(what) else what
 
 
@@ -346,7 +346,7 @@ def _file(what: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line: 0 done, 1 the user's mistake, 2 a fault of ours."""
+    """Run the command line; exit with 0 for success, 1 for a user's mistake, 2 for a fault of Everview."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -357,11 +357,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)
         raise SystemExit(2 if isinstance(error, Fault) else 1) from None
     except SystemExit as stop:
-        # Wrong arguments and Ctrl-C are the user's too; typer has already said what there is to say.
+        # Wrong arguments and Ctrl-C are the user's too; typer has already printed the message.
         raise SystemExit(1 if stop.code in (2, 130) else stop.code) from None
     except KeyboardInterrupt:
         raise SystemExit(1) from None
-    except BaseException as fault:  # a panic of Polars is no Exception
+    except BaseException as fault:  # a panic of Polars is not an Exception
         first, *_ = str(fault).splitlines() or [""]
         print(Fault(f"{type(fault).__name__}: {first}"), file=sys.stderr)
         raise SystemExit(2) from fault

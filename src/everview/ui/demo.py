@@ -26,12 +26,12 @@ from everview.ui.replay import replay
 if TYPE_CHECKING:
     from everview.database import Database
 
-_ROWS = 10  # of the input that are shown
+_ROWS = 10  # of each input file that are printed
 
 
 @dataclass(frozen=True)
 class ShownView:
-    """A view whose changes are shown, and what they tell."""
+    """A view whose changes are shown, with an explanation of them."""
 
     view: str
     says: str
@@ -41,7 +41,7 @@ class ShownView:
 
 @dataclass(frozen=True)
 class Demo:
-    """One worked example; `inputs` names the file of each stream, `sql` is an ad hoc query for the end."""
+    """One worked example; `inputs` has the file of each stream, `sql` is an ad hoc query at the end."""
 
     title: str
     inputs: Mapping[str, str]
@@ -121,7 +121,7 @@ DEMOS = {
 
 
 def list_demos(console: Console) -> None:
-    """Prints the names of all demos."""
+    """Print the names of all demos."""
     width = max(map(len, DEMOS))
     for name, demo in DEMOS.items():
         _print(console, f"{name:{width}}  {demo.title}")
@@ -134,7 +134,7 @@ def show_demo(
     connect: Callable[..., AbstractContextManager[Database]],
     speed: float | None = None,
 ) -> None:
-    """Runs a worked example on a store of its own and prints it; with a speed, as if it happened now."""
+    """Run a worked example on a temporary store and print it; with a speed, replay it in real time."""
     demo = DEMOS.get(name)
     if demo is None:
         raise EverviewError(f"there is no demo '{name}'", meant=nearest(name, DEMOS), choices=DEMOS)
@@ -196,5 +196,5 @@ def _heading(console: Console, text: str) -> None:
 
 
 def _print(console: Console, text: str, style: str = "") -> None:
-    """Text as it is: no line is cut or joined, nothing in it is taken for a style."""
+    """Print text unchanged: no wrapping, no markup."""
     console.print(Text(text, style=style), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Runs a script: its statements in order, all that is there taken in, its questions answered."""
+"""The run of a script: execute its statements in order, take in all available rows, answer its queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunningStore:
-    """A store at work, who is told of it, and who may ask it to end."""
+    """A store that runs a script: where progress is shown, and the event that stops it."""
 
     db: Database
     meter: Meter
@@ -29,10 +29,10 @@ class RunningStore:
     err: IO[str]
 
     def run_script(self, sql: str, statements: Sequence[Statement], finish: bool) -> None:
-        """Carries out the statements of a script and takes in all that is there.
+        """Execute the statements of a script and take in all available rows.
 
-        A question is answered over all that stands before it, so that is taken in first. Those at the end
-        of a script are answered when the whole input is: with `finish`, up to the end.
+        Rows are taken in before each query, so that it sees the effect of all statements before it. Queries
+        at the end of the script are answered after the whole input; with `finish`, at the end of time.
         """
         questions = [is_select(statement) for statement in statements]
         last = max((i for i, is_question in enumerate(questions) if not is_question), default=-1)
@@ -57,7 +57,7 @@ class RunningStore:
             print(file=self.out)
 
     def _report_step(self, step: Progress) -> None:
-        """A step has ended, and is in the store: here it can be left."""
+        """Show a committed step; raise WorkStopped if the user wants to stop."""
         self._show_step(step)
         if self.stop.is_set():
             raise WorkStopped
@@ -67,7 +67,7 @@ class RunningStore:
         self.summary.step(step)
 
     def run_until_stopped(self) -> None:
-        """Steps in the background until somebody asks to end, or they fail."""
+        """Run steps in the background until the stop event is set, or a step fails."""
         failed: list[Exception] = []
 
         def wait() -> None:
@@ -83,7 +83,7 @@ class RunningStore:
             pass
         waiting.join(0.1)
         ended_by_itself = not waiting.is_alive()
-        self.db.stop()  # raises what a step raised
+        self.db.stop()  # raises the error of a step
         waiting.join()
-        if ended_by_itself and failed:  # else it only heard that it was stopped
+        if ended_by_itself and failed:  # otherwise the error only says that the steps were stopped
             raise failed[0]

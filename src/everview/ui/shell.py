@@ -1,6 +1,6 @@
-"""The prompt: statements that end with a semicolon, and commands that begin with a backslash.
+"""The shell: statements that end with a semicolon, and commands that begin with a backslash.
 
-`Shell` takes one entry after the other and prints; where entries come from is not its business. So it works
+`Shell` executes one entry after the other and prints; it does not know where entries come from. So it works
 with a terminal (completion, history, several lines), with a pipe, and in tests.
 """
 
@@ -34,12 +34,12 @@ SELECT … ;           any statement, on as many lines as it needs, up to the ;
 \\? or help           this help
 \\q, exit or quit     leave, as Ctrl-D does"""
 
-# What people type at other prompts.
+# Commands of other prompts.
 _COMMAND_WORDS = {"help": "\\?", "exit": "\\q", "quit": "\\q"}
 
 COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\status", "\\?", "\\q")
 
-# Text in quotes and comments, which may not have ended yet: a semicolon in them ends nothing.
+# Quoted text and comments, which may still be open: a semicolon in them ends no statement.
 _QUIET = re.compile(
     r"""--[^\n]* | /\*.*?(?:\*/|\Z)
       | '(?:[^'\\]|\\.|'')*(?:'|\Z) | "(?:[^"\\]|\\.|"")*(?:"|\Z) | `(?:[^`]|``)*(?:`|\Z)""",
@@ -48,12 +48,12 @@ _QUIET = re.compile(
 
 
 def _word(entry: str) -> str:
-    """The one word that an entry is, without a semicolon."""
+    """Return an entry in lower case without its semicolon."""
     return entry.strip().rstrip(";").strip().lower()
 
 
 def is_complete_entry(entry: str) -> bool:
-    """Whether an entry can be carried out: a command, or statements up to a semicolon.
+    """Return whether an entry can be executed: a command, or statements up to a semicolon.
 
     >>> [is_complete_entry(entry) for entry in ("SELECT 1", "SELECT ';", "SELECT ';'; -- done", "\\\\d")]
     [False, False, True, True]
@@ -67,7 +67,7 @@ def is_complete_entry(entry: str) -> bool:
 
 
 class Shell:
-    """Carries out entries on an open store; a mistake is shown, and the next entry is taken."""
+    """Executes entries on an open store; an error is shown, and the next entry is executed."""
 
     def __init__(
         self, db: Database, out: IO[str], err: IO[str], ended: Callable[[float], bool] | None = None
@@ -75,10 +75,10 @@ class Shell:
         self._db = db
         self._out = out
         self._err = err
-        self._ended = ended  # for tests: when a tail ends
+        self._ended = ended  # for tests: tells a tail to end
 
     def take(self, entry: str) -> bool:
-        """Carries out one entry; False if it says to leave."""
+        """Execute one entry; return False if it ends the shell."""
         text = _COMMAND_WORDS.get(_word(entry), entry).strip()
         try:
             if text.startswith("\\"):
@@ -125,7 +125,7 @@ class Shell:
         return True
 
     def _names(self) -> None:
-        self._db.execute("")  # now what others made is known too
+        self._db.execute("")  # loads what other processes have created
         names = [(entry.name, entry.kind) for entry in self._db.catalog]
         for name, kind in names:
             print(f"{kind:14} {printable(name)}", file=self._out)
@@ -152,7 +152,7 @@ class Shell:
 
 
 def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
-    r"""Entries from lines of text.
+    r"""Yield entries from lines of text.
 
     >>> list(read_piped_entries(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
     ['SELECT 1\n;\n', '\\d\n', 'SELECT 2']
@@ -168,7 +168,7 @@ def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
 
 
 def open_shell(db: Database) -> None:
-    """The shell on standard input: with a prompt if that is a terminal."""
+    """Run the shell on standard input, with a prompt if that is a terminal."""
     shell = Shell(db, sys.stdout, sys.stderr)
     if sys.stdin.isatty():
         from everview.ui.prompt import prompt_session, read_typed_entries

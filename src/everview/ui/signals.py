@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to end, so that the step under way can be finished first."""
+"""Ctrl-C and SIGTERM as a request to stop, so that the current step can finish first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkStopped(Exception):
-    """Work that was asked to end, and has: what was done is whole."""
+    """Raised when work has stopped on request; the store is consistent."""
 
 
 @contextmanager
 def catch_stop_signals(note: str = "") -> Iterator[threading.Event]:
-    """An event that the first signal sets, with a note to the person; the second ends the work at once.
+    """Yield an event that the first signal sets, with a note to the user; a second signal stops at once.
 
-    Only the main thread gets signals: elsewhere nobody can ask.
+    Only the main thread gets signals: in another thread the event is never set.
     """
     stop = threading.Event()
 
