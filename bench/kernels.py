@@ -19,7 +19,8 @@ import polars as pl
 from bench.harness import compare
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
-from everview.operators.aggregates.counts import compact_counts, empty_counts, step_counts
+from everview.operators.aggregates.counts import empty_counts, step_counts
+from everview.operators.aggregates.events import compact_events
 from everview.operators.band_join import JoinBand, band_join
 from everview.operators.columnar.frame import (
     FROM,
@@ -231,7 +232,8 @@ def bench_difference() -> None:
         "except all",
         _single_operator(lambda: Operator(
             lambda new, state, slice_: step_counts((new[0], new[1]), state, "difference", slice_),
-            lambda new: empty_counts(new[0]), lambda part, rows, _: compact_counts(part, rows), ("counts",),
+            lambda new: empty_counts(new[0]),
+            lambda part, rows, _: compact_events(rows, ["k"], by_time=part == "queue"), ("counts",),
         )),
         lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY], _rows(n, at, 2, window)[KEY]],
         anew,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
-from everview.algebra.changes import ChangeRow, equivalent, from_logical, to_tags
+from everview.algebra.changes import ChangeRow, are_equivalent, from_logical, to_tags
 from everview.algebra.schema import Schema
 from everview.algebra.types import STRING, TIMESTAMP
 from everview.algebra.windows import Range
@@ -40,7 +40,7 @@ def figure_2() -> list[ChangeRow]:
 def test_an_expired_x_is_replaced_by_the_newer_x() -> None:
     """The output stream: x, then y, and when x expires the newer x is appended behind y."""
     appended = [ChangeRow(("x",), 1, 6), ChangeRow(("y",), 2, 7), ChangeRow(("x",), 6, 9)]
-    assert equivalent(figure_2(), appended)
+    assert are_equivalent(figure_2(), appended)
 
 
 def test_the_replacement_is_no_change_of_the_answer() -> None:

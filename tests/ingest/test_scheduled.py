@@ -38,7 +38,7 @@ def test_changes_come_back_in_the_order_of_their_instants() -> None:
     assert changes_after(again, TABLE, 9) == [DELETE, UPDATE, later]
     assert changes_after(again, TABLE, 10) == [UPDATE, later]
     assert changes_after(again, TABLE, 20) == []
-    assert (UPDATE.said, DELETE.said) == (
+    assert (UPDATE.statement, DELETE.statement) == (
         "the UPDATE AT 1970-01-01T00:00:00.000020",
         "the DELETE AT 1970-01-01T00:00:00.000010",
     )

@@ -32,7 +32,14 @@ from everview.algebra.expressions import (
     common_type,
 )
 from everview.algebra.functions import function
-from everview.algebra.numbers import decimal_arithmetic, float_remainder, negated, remainder, single, wrap
+from everview.algebra.numbers import (
+    decimal_arithmetic,
+    float_remainder,
+    negate_number,
+    remainder,
+    round_to_single,
+    wrap,
+)
 from everview.algebra.schema import Schema
 from everview.algebra.time import DAY
 from everview.algebra.types import (
@@ -44,7 +51,7 @@ from everview.algebra.types import (
     VOID,
     DataType,
     as_decimal,
-    wider,
+    wider_type,
 )
 from everview.algebra.values import NAN, ordering
 
@@ -52,7 +59,7 @@ __all__ = ["NAN", "convert", "evaluate", "holds"]
 
 
 def holds(condition: Expression, schema: Schema, record: Record) -> bool:
-    """Whether the condition is true for the record; neither false nor NULL is.
+    """Return whether the condition is true for the record; neither false nor NULL is.
 
     >>> from everview.algebra.types import INT
     >>> schema = Schema.of(("speed", INT))
@@ -134,7 +141,7 @@ def _(e: Case, schema: Schema, record: Record) -> Any:
 
 @evaluate.register
 def _(e: Comparison, schema: Schema, record: Record) -> Any:
-    common = wider(e.left.type, e.right.type) or VOID
+    common = wider_type(e.left.type, e.right.type) or VOID
     left, right = (_as(common, side, schema, record) for side in (e.left, e.right))
     if e.operator == "<=>":
         return ordering(left) == ordering(right)
@@ -182,7 +189,7 @@ def _(e: Negate, schema: Schema, record: Record) -> Any:
         return None
     if e.type == INTERVAL:
         return checked_micros(-value)
-    return negated(value, e.type)
+    return negate_number(value, e.type)
 
 
 @evaluate.register
@@ -236,7 +243,7 @@ def _number_arithmetic(operator: str, a: Any, b: Any, type_: DataType) -> Any:
             value = float_remainder(a, b) if type_.is_float else remainder(a, b)
     if type_.is_integer:
         return wrap(value, type_.bits)
-    return canonical(single(value) if type_.name == "FLOAT" else value)
+    return canonical(round_to_single(value) if type_.name == "FLOAT" else value)
 
 
 def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: DataType) -> int | None:

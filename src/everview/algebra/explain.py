@@ -13,7 +13,7 @@ from everview.algebra.time import duration_text, timestamp_sql
 
 
 def explain(plan: N.Node, note: Callable[[N.Node], str] | None = None) -> str:
-    """The plan as text; `note` adds a remark to a node's line.
+    """Return the plan as text; `note` adds a remark to a node's line.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP

@@ -52,7 +52,7 @@ def weekday(days: int) -> int:
 
 
 def week_of_year(days: int) -> int:
-    """The ISO week: the first one has the year's first Thursday.
+    """Return the ISO week: the first one has the year's first Thursday.
 
     >>> week_of_year(days_of(2021, 1, 1) or 0)
     53
@@ -71,7 +71,7 @@ def day_of_year(days: int) -> int:
 
 
 def last_day(days: int) -> int:
-    """The last day of the month.
+    """Return the last day of the month.
 
     >>> last_day(0)
     30
@@ -81,7 +81,7 @@ def last_day(days: int) -> int:
 
 
 def add_months(days: int, months: int) -> int | None:
-    """The same day so many months later, or the last one of that month if it is shorter.
+    """Return the same day so many months later, or the last one of that month if it is shorter.
 
     >>> civil(add_months(days_of(2020, 1, 31) or 0, 1) or 0)
     (2020, 2, 29)
@@ -114,7 +114,7 @@ def months_between(a: int, b: int) -> float | None:
 
 
 def next_day(days: int, name: str) -> int | None:
-    """The first day of this name after a date; NULL if no day has this name.
+    """Return the first day of this name after a date; NULL if no day has this name.
 
     >>> next_day(0, "fri"), next_day(0, "Thursday"), next_day(0, "x")
     (1, 7, None)
@@ -127,7 +127,7 @@ def next_day(days: int, name: str) -> int | None:
 
 
 def trunc(days: int, unit: str) -> int | None:
-    """The first day of a date's year, quarter, month or week; NULL for any other unit.
+    """Return the first day of a date's year, quarter, month or week; NULL for any other unit.
 
     >>> trunc(40, "month"), trunc(40, "WEEK"), trunc(40, "hour")
     (31, 39, None)
@@ -148,7 +148,7 @@ def trunc(days: int, unit: str) -> int | None:
 
 
 def date_trunc(unit: str, micros: int) -> int | None:
-    """The first instant of a timestamp's unit; NULL if there is no such unit.
+    """Return the first instant of a timestamp's unit; NULL if there is no such unit.
 
     >>> date_trunc("HOUR", 5_000_000_000) == HOUR, date_trunc("month", 40 * DAY) == 31 * DAY
     (True, True)
@@ -163,7 +163,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal) -> int | None:
-    """A timestamp from its parts, NULL if there is none; the 60th second begins the next minute.
+    """Return a timestamp from its parts, NULL if there is none; the 60th second begins the next minute.
 
     >>> make_timestamp(1970, 1, 1, 0, 1, Decimal("1.5")), make_timestamp(1970, 2, 30, 0, 0, Decimal(0))
     (61500000, None)
@@ -178,7 +178,7 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
 
 
 def timestamp_seconds(types: Types, seconds: Any) -> int | None:
-    """The instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
+    """Return the instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
 
     >>> from everview.algebra.types import DOUBLE, INT
     >>> timestamp_seconds((INT,), 2), timestamp_seconds((DOUBLE,), 0.5)
@@ -191,7 +191,7 @@ def timestamp_seconds(types: Types, seconds: Any) -> int | None:
 
 
 def make_date(year: int, month: int, day: int) -> int | None:
-    """A date from its parts, NULL if there is none.
+    """Return a date from its parts, NULL if there is none.
 
     >>> make_date(1970, 1, 2), make_date(1970, 13, 1)
     (1, None)

@@ -2,7 +2,7 @@
 
 Spark reads a file once, and remembers its path and modification time in the log of its source. A file that
 is written to later, or replaced, is not read again. Here the files are compared with that log, so that the
-change is told, once, instead of being lost.
+change is reported, once, instead of being lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a file system, and wh
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file that is not what was read: when it was changed, and of when it was read, in milliseconds."""
+    """A file that changed after it was read: its modification times, now and when read, in milliseconds."""
 
     path: str
     now: int
@@ -35,7 +35,7 @@ class ChangedFile:
 
     @property
     def reason(self) -> str:
-        """What is said of it."""
+        """The reason in the rejected row for this file."""
         now, before = (format_timestamp(t * MILLISECOND) for t in (self.now, self.before))
         return (
             f"the file {self.path} was changed after it was found: it has {self.bytes:,} bytes of {now} now, "
@@ -47,10 +47,10 @@ class ChangedFile:
 def changed_files(
     checkpoint: Files, entries: Iterable[FedEntry], batch: int | None, known: Mapping[str, Mapping[str, int]]
 ) -> dict[str, list[ChangedFile]]:
-    """The files of each source that changed since they were read, up to a batch of Spark.
+    """Return the files of each source that changed since they were read, up to a batch of Spark.
 
-    `known` has the changes that were told already, with their times. Files that are gone have not changed.
-    Where pyarrow cannot look at the file system of a source, nothing is known of it.
+    `known` has the changes that were reported before, with their times. A deleted file has not changed.
+    Files on a file system that pyarrow cannot read are not checked.
     """
     found: dict[str, list[ChangedFile]] = {}
     last = {} if batch is None else source_offsets(checkpoint, batch)
@@ -107,7 +107,7 @@ def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
 
 
 def _files_there(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:
-    """Those files that are there: the path as a person writes it, the modification time, the size."""
+    """Return the files that exist: the path as a user writes it, the modification time, the size."""
     folders: dict[str, list[str]] = {}
     for uri in uris:
         folders.setdefault(uri.rsplit("/", 1)[0], []).append(uri)

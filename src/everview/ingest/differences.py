@@ -1,7 +1,7 @@
-"""Columns that files have and nobody declared, and declared ones that files do not have.
+"""Columns of files that are not declared, and declared columns that files do not have.
 
 Tasks see the columns of each file, and report them through an accumulator of Spark, without a job of its own.
-The driver tells each difference once for a store; the manifest has those that were told.
+The driver reports each difference once for a store; the manifest has those that were reported.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from everview.errors import listed, nearest
+from everview.errors import format_choices, nearest
 
 ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
-Told = Mapping[str, Mapping[str, Sequence[str]]]
+ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
@@ -35,14 +35,16 @@ class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
 
 
 def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
-    """Where tasks report differences."""
+    """Return an accumulator to which tasks add differences."""
     return context.accumulator(frozenset(), _Union())
 
 
-def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[ColumnDifference]:
-    """How the columns of a file of a stream or table differ from those declared.
+def find_differences(
+    name: str, header: Iterable[str], declared: Iterable[str]
+) -> frozenset[ColumnDifference]:
+    """Return how the columns of a file of a stream or table differ from those declared.
 
-    >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
+    >>> sorted(find_differences("s", ["K", "tss", ""], ["k", "ts"]))
     [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
     """
     there, own = ({n.strip().casefold(): n.strip() for n in names} for names in (header, declared))
@@ -59,14 +61,16 @@ def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
     return frozenset((name, LEFT_OUT, column, "") for column in columns)
 
 
-def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told]:
-    """What is to be said of differences that were not told yet, and all that are then told.
+def report_differences(
+    found: Iterable[ColumnDifference], told: ReportedDifferences
+) -> tuple[list[str], ReportedDifferences]:
+    """Return messages for differences that were not reported yet, and all differences reported by then.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
-    >>> messages, told = tell(found, {})
+    >>> messages, told = report_differences(found, {})
     >>> messages
     ["'s' leaves out columns of its files: x", "a file of 's' has no column 'ts'; did you mean 'tss'?"]
-    >>> told, tell(found, told)[0]
+    >>> told, report_differences(found, told)[0]
     ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
     """
     known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
@@ -82,5 +86,5 @@ def tell(found: Iterable[ColumnDifference], told: Told) -> tuple[list[str], Told
         else:
             hint = f"; did you mean '{meant}'?" if meant else ""
             missing.append(f"a file of '{name}' has no column '{column}'{hint}")
-    more = [f"'{name}' leaves out columns of its files: {listed(c)}" for name, c in left_out.items()]
+    more = [f"'{name}' leaves out columns of its files: {format_choices(c)}" for name, c in left_out.items()]
     return more + missing, known

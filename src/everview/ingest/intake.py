@@ -1,8 +1,8 @@
-"""A batch as it comes from the sources: sorted into rows to take, late ones and refused ones, in one job.
+"""The intake of a batch: one job splits it into accepted, late and rejected rows, and writes them.
 
 Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
-ports that will take them (`execute/pieces.py`); late and refused ones beside it. What the tasks tell says how far time
-can go, and only then the slice is evaluated.
+ports that will take them (`execute/pieces.py`); late and refused ones beside it. The tasks report how far
+time can go, and only then the slice is evaluated.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from everview.storage.runs import Run, TraceId, Traces
 
 
 @dataclass(frozen=True)
-class TakenIn:
-    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+class IntakeResult:
+    """What arrived for each stream and table, the runs that were written, and the reason of one rejected row.
 
     `changed` has all files that are known to have changed after they were read, if more were found now.
     """
@@ -54,8 +54,8 @@ class TakenIn:
 
     def with_changed_files(
         self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
-    ) -> TakenIn:
-        """With a rejected row for each file that was found changed."""
+    ) -> IntakeResult:
+        """Add a rejected row for each file that was found changed."""
         if not found:
             return self
         arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
@@ -78,10 +78,10 @@ def take_in(
     files: Files,
     partitions: int,
     now: int,
-) -> TakenIn:
-    """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
+) -> IntakeResult:
+    """Write the rows of a batch into the store; `begin` is when those of tables hold from.
 
-    `now` is what the clock says: the same for all tasks of a step.
+    `now` is the time of the clock, the same for all tasks of a step.
     """
     known = replace(manifest, traces={}, marks=())
     task = IntakeTask(
@@ -112,11 +112,11 @@ def take_in(
             twice = sum(run.rows for run in settled.get(TraceId("rejected", entry.name), ()))
             arrived[entry.name] += Arrived(-twice, rejected=twice)
             traces |= {trace: (*traces.get(trace, ()), *runs) for trace, runs in settled.items()}
-    return TakenIn(arrived, traces, reason)
+    return IntakeResult(arrived, traces, reason)
 
 
 @dataclass
-class _Sorted:
+class _TaskIntake:
     """What a task has written."""
 
     arrived: dict[str, Arrived] = field(default_factory=dict)
@@ -139,8 +139,8 @@ class _Sorted:
 class IntakeTask:
     """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
 
-    Rows of a table with a key are set aside in runs that no manifest names: only when all are there it is
-    known which of them count.
+    Rows of a table with a key are first written to runs that no manifest names: which of them count is known
+    only when all have arrived.
     """
 
     entries: tuple[FedEntry, ...]
@@ -161,14 +161,14 @@ class IntakeTask:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
         assert isinstance(frame, pl.DataFrame)
-        done = _Sorted()
+        done = _TaskIntake()
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
         yield told_line(done.line())
         settle_down()
 
-    def _take(self, number: int, rows: Frame, done: _Sorted) -> None:
+    def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:
         entry = self.entries[number]
         refused = rows.height - rows.get_column(REASON).null_count()
         if refused:
@@ -230,18 +230,18 @@ class IntakeTask:
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )
 
-    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _Sorted) -> None:
+    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _TaskIntake) -> None:
         done.reason = done.reason or str(reason[0])
         rows = refused_rows(reason, text, self.step, known_from(self.manifest))
         self._write(TraceId("rejected", entry.name), rows, done)
 
-    def _write(self, trace: TraceId, rows: Frame, done: _Sorted, name: str | None = None) -> None:
+    def _write(self, trace: TraceId, rows: Frame, done: _TaskIntake, name: str | None = None) -> None:
         path = f"{trace.folder}/{name or run_name(self.step, ())}"
         done.traces.append((trace, Run.of(path, rows, self.files.write_frame(path, rows))))
 
 
 def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:
-    """The rows of each source; mostly a task has those of one."""
+    """Yield the rows of each source; mostly a task has those of one."""
     numbers = frame.get_column(SOURCE)
     if numbers.min() == numbers.max():
         yield int(numbers[0]), frame

@@ -46,7 +46,7 @@ from everview.ingest.reading import (
     place_of,
     required_cases,
     required_columns,
-    said,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
@@ -72,7 +72,7 @@ def open_csv(
     found_columns: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The rows of CSV files: by position, or with `header => true` by name in every file."""
+    """Return the rows of CSV files: by position, or with `header => true` by name in every file."""
     csv = _Csv(entry, source)
     found = _header_of_first_file(session, source) if csv.header else []
     wide = max(len(entry.columns), len(found)) + _MORE
@@ -90,12 +90,12 @@ def open_csv(
     else:
         beside = (f"{len(entry.columns)} AS {FIELD_COUNT}", f"CAST(NULL AS STRING) AS {REFUSED}")
         frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
-        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
+        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that has only a byte order mark
     return csv.values(frame, list(place))
 
 
 def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
-    """The names in a file that is there already; none if there is no file."""
+    """Return the names in a file that is there already; none if there is no file."""
     options = {k: v for k, v in options_of(source).items() if k not in _OF_STREAMS}
     try:
         return session.read.format("csv").options(**options).load(path_pattern(source)).columns
@@ -105,7 +105,7 @@ def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
 
 @dataclass(frozen=True)
 class _Csv:
-    """The CSV files of a stream or a table: what is asked of Spark, and how texts become values."""
+    """The CSV files of a stream or a table: the options of Spark's reader, and how texts become values."""
 
     entry: FedEntry
     source: Source
@@ -124,13 +124,13 @@ class _Csv:
 
     @cached_property
     def reader_options(self) -> dict[str, str]:
-        """As today's tools write CSV: a quote in quotes is doubled, and a value may have several lines."""
+        """Options for common CSV: a quote in quotes is doubled, a value may have several lines."""
         usual = {"multiline": "true", "escape": self.dialect.escape, "emptyvalue": EMPTY}
         ours = {"header": "false", "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
         return usual | file_options(self.entry) | ours
 
     def joined(self, texts: list[str]) -> str:
-        """A record of just as many columns as were asked for, whose text Spark does not tell.
+        """A record with exactly as many columns as Spark reads, for which Spark does not return the text.
 
         It is written again in the dialect of the file, and so read again as these columns.
         """
@@ -148,7 +148,7 @@ class _Csv:
         return f"array_join(transform(array({', '.join(texts)}), x -> {shown}), {separator})"
 
     def values(self, frame: DataFrame, place: list[str]) -> DataFrame:
-        """The columns as values of their types, the reason, and the record as it came."""
+        """Return the columns as values of their types, the reason, and the record as it came."""
         columns = self.entry.columns
         texts = [f"_everview_value{i}" for i in range(len(columns))]
         shown = [f"{self._text(i)} AS {text}" for i, text in enumerate(texts)]
@@ -158,7 +158,8 @@ class _Csv:
         ]
         cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
         cases += [
-            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
+            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL "
+            f"THEN {unreadable_reason(f.name, text, str(f.type))}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
             if f.type != T.STRING
         ]
@@ -179,7 +180,7 @@ class _Csv:
         return f"nullif({name}, {string_sql(EMPTY)})"
 
     def _value(self, text: str, type_: T.DataType) -> str:
-        """A text as a value, by the options of the source if they say how; NULL if it is none."""
+        """Return a text as a value, by the options of the source if they say how; NULL if it is none."""
         if type_ == T.STRING:
             return text
         given = [(k, self.options[k]) for k in _FORMATS.get(type_, ()) if k in self.options]
@@ -195,7 +196,7 @@ class _Csv:
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
 
     def _count(self) -> str:
-        """How many columns a record has: separators are counted, where quoted fields are taken out."""
+        """Return how many columns a record has: separators are counted, where quoted fields are taken out."""
         separator, quote = self.dialect.separator, self.dialect.quote
         bare = RECORD
         if quote:

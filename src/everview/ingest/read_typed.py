@@ -24,8 +24,8 @@ from everview.ingest.reading import (
     place_of,
     reads_files,
     required_columns,
-    said,
     source_name,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
@@ -57,7 +57,7 @@ def open_typed(
         cast = try_cast_sql(given, field.type, isinstance(type_, S.StringType))
         columns.append(f"{cast} AS {column(i)}")
         if type_ != spark_type(field.type):
-            why = said(field.name, f"CAST({given} AS STRING)", str(field.type))
+            why = unreadable_reason(field.name, f"CAST({given} AS STRING)", str(field.type))
             wrong.append(f"WHEN {given} IS NOT NULL AND {cast} IS NULL THEN {why}")
     required = required_columns(entry)
     nulls = [(name_sql(there[n.casefold()]), f"{n}: {why}") for n, why in required.items()]
@@ -67,7 +67,7 @@ def open_typed(
     why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
-        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row is shown by its columns
     marked = frame.selectExpr(
         "*", f"{reason} AS {why_name}", *columns_sql(dict(zip(placed, place.values(), strict=True)))
     )

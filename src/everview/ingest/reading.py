@@ -1,4 +1,4 @@
-"""What the readers of all sources share: names of columns, paths, reasons, and what Spark's errors mean.
+"""Shared by the readers of all sources: names of columns, paths, reasons, explanations of Spark's errors.
 
 A reader gives the columns of a stream or a table as c0, c1, …, and beside them REASON, why a row is refused
 (else NULL), and ORIGINAL, the row as it came (NULL: the columns say it all).
@@ -56,10 +56,10 @@ def options_of(source: Source) -> dict[str, str]:
 
 
 def file_options(entry: FedEntry) -> dict[str, str]:
-    """The options of a source of files, and what Everview asks of it unless they say otherwise.
+    """Return the options of a file source, with the defaults of Everview.
 
-    A step is of bounded size, but for tables: all that is there when a store begins holds from the beginning.
-    No file is too old: by itself, Spark skips a file that is a week older than the newest one without a word.
+    A step has a bounded size, except for tables: all rows that exist at first hold from the beginning.
+    No file is too old: by default, Spark silently skips a file that is a week older than the newest one.
     """
     assert entry.source is not None
     given = options_of(entry.source)
@@ -69,17 +69,17 @@ def file_options(entry: FedEntry) -> dict[str, str]:
 
 
 def reads_files(entry: FedEntry) -> bool:
-    """Whether a stream or table is fed by files."""
+    """Return whether the rows of a stream or table come from files."""
     return entry.source is not None and entry.source.format in FILES
 
 
 def has_versions(entry: FedEntry) -> bool:
-    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    """Return whether later rows of a source take the place of earlier ones: those of a table with a key."""
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
 
 
 def place_of(entry: FedEntry, columns: Iterable[str] = ()) -> dict[str, str]:
-    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    """Return where a row of a table with a key stands, so that it is known which of two rows came later."""
     if not has_versions(entry) or entry.source is None:
         return {}
     if reads_files(entry):
@@ -107,17 +107,17 @@ def columns_sql(columns: Mapping[str, str]) -> list[str]:
 
 
 def encoding_of(options: Mapping[str, str]) -> str:
-    """The encoding of text files."""
+    """Return the encoding of text files."""
     return options.get("encoding", options.get("charset", "UTF-8"))
 
 
-def said(name: str, text: str, type_: str) -> str:
-    """The reason, as SQL, for a column whose text is no value of its type."""
+def unreadable_reason(name: str, text: str, type_: str) -> str:
+    """Return the reason, as SQL, for a column whose text is no value of its type."""
     return f"concat({string_sql(f'{name}: ')}, {text}, {string_sql(f' is no {type_}')})"
 
 
 def required_columns(entry: FedEntry) -> dict[str, str]:
-    """The columns that may not be NULL, and what is said of a row in which one is."""
+    """Return the columns that must not be NULL, and the reason for a row in which one is."""
     lines = [t.column for t in entry.timelines] if isinstance(entry, StreamEntry) else []
     return dict.fromkeys(entry.not_null, "NULL, and the column is NOT NULL") | dict.fromkeys(
         lines, "there is no timestamp"
@@ -125,13 +125,13 @@ def required_columns(entry: FedEntry) -> dict[str, str]:
 
 
 def case_sql(cases: Iterable[str]) -> str:
-    """A CASE over some WHENs; NULL if there are none."""
+    """Return a CASE over some WHENs; NULL if there are none."""
     text = " ".join(cases)
     return f"CASE {text} END" if text else "CAST(NULL AS STRING)"
 
 
 def required_cases(entry: FedEntry) -> list[str]:
-    """The WHENs for columns that may not be NULL and are."""
+    """Return the WHENs for columns that may not be NULL and are."""
     required, names = required_columns(entry).items(), entry.columns.names
     return [f"WHEN {column(names.index(n))} IS NULL THEN {string_sql(f'{n}: {why}')}" for n, why in required]
 
@@ -142,7 +142,7 @@ def source_name(entry: FedEntry) -> str:
 
 
 def path_pattern(source: Source) -> str:
-    """The path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
+    """Return the path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
 
     What is there under just this name is meant literally: the whole path, or the folders at its beginning.
     Of what is not there, wildcards are a pattern.
@@ -179,7 +179,7 @@ def load_files(
 
 
 def _literal(text: str) -> str:
-    """A pattern that only this text fits.
+    """Return a pattern that only this text fits.
 
     >>> print(_literal("y[1].csv"))
     y\\[1\\].csv
@@ -188,7 +188,7 @@ def _literal(text: str) -> str:
 
 
 def _as_pattern(path: str) -> str:
-    """A path as a pattern. Hadoop takes a backslash for one, and then looks for the file alone.
+    """Return a path as a pattern. Hadoop takes a backslash for one, and then looks for the file alone.
 
     >>> print(_as_pattern("/in/a.csv"), _as_pattern("/in/a"))
     /in/a\\.csv /in/[a]
@@ -199,8 +199,8 @@ def _as_pattern(path: str) -> str:
     return f"{path[: found.start()]}\\{path[found.start() :]}"
 
 
-def explained(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
-    """What Spark says of a source, in words that help; `versions` has those of Spark and Hadoop."""
+def explain_read_error(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
+    """Return a readable error for Spark's error about a source; `versions` has those of Spark and Hadoop."""
     source = entry.source
     assert source is not None
     text = str(error)

@@ -1,4 +1,4 @@
-"""The sources of a store as one streaming frame: Spark reads, remembers how far it came, and retries.
+"""The sources of a store as one streaming frame: Spark reads, records its progress, and retries.
 
 Sources differ in their columns. They are united with the number of the source and the union of their
 columns; a row that does not parse comes with the reason and its original text instead of values.
@@ -26,7 +26,7 @@ from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
 from everview.ingest.read_parquet import open_parquet
 from everview.ingest.read_typed import open_typed
-from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explained, has_versions
+from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explain_read_error, has_versions
 from everview.ingest.spark_rows import cast_rows
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, N
@@ -56,10 +56,10 @@ class Sources:
         lanes: Sequence[Lane],
         heartbeat: bool = False,
     ) -> Sources:
-        """Opens every source under its own name, so that others can come and go beside it.
+        """Open every source under its own name, so that other sources can be added and dropped.
 
-        Rows bring along what their lanes take of them. A heartbeat lets time go on when no data comes:
-        without new rows Spark runs no batch.
+        Rows have extra columns for what their lanes need. A heartbeat lets the bound advance when no data
+        comes: without new rows Spark runs no batch.
         """
         found = new_differences(session.sparkContext)
         frames = [_open(session, e, found) for e in entries]
@@ -117,7 +117,7 @@ class Sources:
 
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: FedEntry, lossless: bool = True) -> Sources:
-        """A frame that is given for a stream or a table, its columns by their names."""
+        """Return an inserted frame as the source of a stream or a table; columns are found by name."""
         shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
             "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
         )
@@ -133,7 +133,7 @@ _CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS
 
 
 def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
-    """The columns c0, c1, … with the change; when rows of tables begin is not known yet."""
+    """Return the columns c0, c1, … with the change; when rows of tables begin is not known yet."""
     columns = [column(i) for i in range(len(entry.columns))]
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
@@ -151,7 +151,7 @@ def _in_slots(
     beside: SlotLayout,
     versions: bool,
 ) -> DataFrame:
-    """The columns of one source in their slots, and in others what they bring along."""
+    """Return the columns of one source in their slots, and the columns for its lanes in others."""
     for texts in projected.lets():
         frame = frame.selectExpr("*", *texts)
     own = {} if number < 0 else {place: column(i) for i, place in enumerate(layout.sides[number])}
@@ -181,8 +181,8 @@ def _open(
         return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
-        raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
+        raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
 
 
-# Files that say which columns they have.
+# Formats whose files name their columns.
 _WITH_COLUMNS = {"csv": open_csv, "parquet": open_parquet}

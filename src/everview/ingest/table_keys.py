@@ -30,12 +30,10 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, con
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 
-COMPARE_ON_DRIVER = (
-    100_000  # rows, of the table and new ones, that the driver compares sooner than Spark is told to
-)
-INDEX = "_index"  # the place of a row in its part of a file
+COMPARE_ON_DRIVER = 100_000  # rows of the table and new rows; up to so many are compared without a Spark job
+INDEX = "_index"  # the position of a row in its part of a file
 _HELD = "_held"  # rows of the table, as opposed to those that came
-# What rows that came have beside their columns: where they stood, and how.
+# The extra columns of new rows: their position in a file, and their original text.
 _ROW_POSITION = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
 
 
@@ -48,7 +46,7 @@ def settle_keys(
     begin: int,
     step: int,
 ) -> dict[TraceId, tuple[Run, ...]]:
-    """Writes the changes of a table, and the rows that are rejected, of a batch that was set aside."""
+    """Write the changes of a table and the rejected rows of a batch that the intake has written."""
     task = KeyTask(entry, files, begin, step)
     if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
         read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
@@ -85,7 +83,7 @@ def _keys(entry: TableEntry) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class KeyTask:
-    """Compares rows that came with those of their table; all rows of a key are in one call."""
+    """A task that compares new rows with those of their table; all rows of a key are in one call."""
 
     entry: TableEntry
     files: Files
@@ -93,7 +91,7 @@ class KeyTask:
     step: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A line for each run that was written."""
+        """Yield a line for each run that was written."""
         received = [b for b in batches if b.num_rows]
         if not received:
             return
@@ -104,10 +102,10 @@ class KeyTask:
             yield run_line(trace, run)
 
     def settle(self, held: Frame | None, came: Frame | None) -> Iterator[tuple[TraceId, Run]]:
-        """The runs that were written: changes of the table, and rows that are rejected."""
+        """Write the changes of the table and the rejected rows; yield the runs."""
         if came is None:
             return
-        changed, twice = settled(held, came, [c for _, c in _keys(self.entry)], self.begin)
+        changed, twice = settle_versions(held, came, [c for _, c in _keys(self.entry)], self.begin)
         if not changed.is_empty():
             trace = TraceId("inbox", self.entry.name)
             yield trace, write_run(trace, changed, self.files, self.step)
@@ -127,8 +125,8 @@ class KeyTask:
         return twice.select(pl.concat_str(parts)).to_series()
 
 
-def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
-    """The changes that rows make to a table from an instant on, and the rows whose key stood in their file.
+def settle_versions(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
+    """Return the changes of a table by new rows from an instant on, and rows that repeat a key of their file.
 
     `held` has the table's change rows, all of which hold from `begin` on if they are not retracted.
     """

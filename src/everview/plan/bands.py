@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everview.algebra.expressions import Comparison, Expression
-from everview.algebra.types import STRING, DataType, wider
+from everview.algebra.types import STRING, DataType, wider_type
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -76,7 +76,7 @@ def _combine_bounds(bounds: Sequence[BandBound], value_on_left: bool) -> list[Ba
     found = []
     for lower in lowers:
         for upper in uppers:
-            types = {wider(b.value.type, b.by.type) for b in (lower, upper) if b is not None}
+            types = {wider_type(b.value.type, b.by.type) for b in (lower, upper) if b is not None}
             type_ = types.pop() if len(types) == 1 else None
             if type_ is not None and (type_.is_numeric or type_.is_temporal or type_ == STRING):
                 found.append(BandCondition(bounds[0].value, lower, upper, value_on_left, type_))

@@ -23,7 +23,7 @@ from everview.algebra.expressions import (
     conjuncts,
     substitute,
 )
-from everview.algebra.types import VOID, DataType, wider
+from everview.algebra.types import VOID, DataType, wider_type
 from everview.operators.base import Growth, InputRows, position_of
 from everview.plan.bands import BandCondition, find_band
 
@@ -119,7 +119,7 @@ def _to_key(part: Expression, size: int) -> EqualityKey | None:
     if sorted(sides) != ["left", "right"]:
         return None
     left, right = (part.left, part.right) if sides[0] == "left" else (part.right, part.left)
-    common = wider(left.type, right.type)
+    common = wider_type(left.type, right.type)
     if common is None or common == VOID:
         return None
     return EqualityKey(

@@ -1,4 +1,4 @@
-"""What a store says of itself: its definitions, its entries, its state. No Spark is needed for it."""
+"""Information about a store: its definitions, its entries, its state. It needs no Spark."""
 
 from everview.query.create import create_sql
 from everview.query.describe import Facts, describe_entry

@@ -1,7 +1,7 @@
 """Paper 4's scope functions, written as the paper writes them (section 3.3).
 
 A scope function maps an instant τ to the closed interval of timestamps that a window covers at τ,
-or to None for ∅. It is slow and literal on purpose: `windows.py` is judged by it.
+or to None for ∅. It is slow and literal on purpose: `windows.py` is tested against it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ScopeInterval = tuple[Chronon, Chronon] | None
 
 
 def scope(window: TimeWindow, tau: Chronon, tau0: Chronon) -> ScopeInterval:
-    """The scope at τ of a window that was applied at τ0; no row is older than τ0.
+    """Return the scope at τ of a window that was applied at τ0; no row is older than τ0.
 
     >>> scope(Range(2, slide=1, lag=1), 6, 0), scope(Range(4), 1, 0), scope(Band(upper=3), 9, 0)
     ((4, 5), (0, 1), (0, 3))
@@ -47,7 +47,7 @@ def sliding(tau: Chronon, tau0: Chronon, extent: int, step: int, lag: int) -> Sc
 
 
 def fixed(tau: Chronon, extent: int, origin: Chronon) -> ScopeInterval:
-    """The section of a fixed window that τ lies in, up to τ (paper 1, 2.6, as a scope)."""
+    """Return the section of a fixed window that τ lies in, up to τ (paper 1, 2.6, as a scope)."""
     return tau - (tau - origin) % extent, tau
 
 

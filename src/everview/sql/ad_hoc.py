@@ -1,4 +1,4 @@
-"""Ad hoc queries: a plan, the order and the part of its answer that is asked for, and the instant."""
+"""Ad hoc queries: a plan, ORDER BY, LIMIT and OFFSET of its answer, and the instant."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Query:
 
 
 def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
-    """A query with the clauses that only an ad hoc query may have."""
+    """Return a query with the clauses that only an ad hoc query may have."""
     as_of = None
     if isinstance(node, ast.AsOfSyntax):
         as_of = bind_instant(node.args["at"], context.script)
@@ -52,7 +52,7 @@ def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
         around += [node] if _has_clauses(node) else []
         context = bind_with(node, context)
         node = node.this
-    # Brackets do not change what ORDER BY may speak of, unless a part is taken inside of them.
+    # Brackets do not change which names ORDER BY sees, unless they contain LIMIT or OFFSET.
     first = node if _has_clauses(node) or not around else around.pop()
     order = first.args.get("order")
     if isinstance(node, exp.Select):
@@ -81,12 +81,12 @@ def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> OrderA
 
 
 def _is_all(limit: exp.Expr) -> bool:
-    """Whether it is LIMIT ALL, which is none."""
+    """Return whether it is LIMIT ALL, which is none."""
     return isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL"
 
 
 def _count(clause: exp.Expr, what: str, context: Context) -> int:
-    """The number of LIMIT and of OFFSET."""
+    """Return the number of LIMIT and of OFFSET."""
     if not isinstance(clause, (exp.Limit, exp.Offset)):
         raise context.script.error(
             "this way to limit the answer is not available", clause, next_step="write LIMIT 10 OFFSET 20"

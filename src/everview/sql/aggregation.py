@@ -1,4 +1,4 @@
-"""GROUP BY, aggregates and HAVING: from a SELECT list to an Aggregate node and what stands on it."""
+"""GROUP BY, aggregates and HAVING: from a SELECT list to an Aggregate node and a projection of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SelectItem:
 
 
 def output_name(expression: Expression) -> str:
-    """The name of a column that was given none."""
+    """Return the name of a column that was given none."""
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, AggregateRef):
@@ -53,7 +53,7 @@ def _bare(expression: Expression) -> Expression:
 
 
 def _written_name(aggregate: AggregateRef) -> str:
-    """The aggregate as it stands in SQL."""
+    """Return the aggregate as written in SQL."""
     name = _call_name(aggregate.call)
     if not aggregate.written or aggregate.call.argument is None:
         return name
@@ -70,7 +70,7 @@ _SEVERAL_GROUPINGS = ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (
 
 
 def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
-    """The different aggregates, in the order in which they stand."""
+    """Return the different aggregates, in the order in which they stand."""
     found = [p.call for e in expressions for p in e.walk() if isinstance(p, AggregateRef)]
     return list(dict.fromkeys(found))
 
@@ -78,7 +78,7 @@ def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
 def group_keys(
     group: exp.Group | None, items: list[SelectItem], scope: Scope, context: Context
 ) -> list[Expression]:
-    """The expressions of GROUP BY: columns, aliases, positions or expressions."""
+    """Return the expressions of GROUP BY: columns, aliases, positions or expressions."""
     if group is None:
         return []
     for part in group.walk():
@@ -112,11 +112,11 @@ def _group_key(syntax: exp.Expr, items: list[SelectItem], scope: Scope, context:
     return context.binder(scope, "GROUP BY").bind(syntax)
 
 
-def aggregated(
+def bind_aggregation(
     plan: N.Node, keys: list[Expression], items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
     context: Context,
 ) -> tuple[N.Node, list[SelectItem], Expression | None]:  # fmt: skip
-    """The Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
+    """Return the Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     calls = aggregates_in(wanted)
     names = _names(keys, calls)
@@ -154,7 +154,7 @@ def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expressio
 def _over(
     expression: Expression, replacement: Mapping[Expression, Expression], syntax: exp.Expr, context: Context
 ) -> Expression:  # fmt: skip
-    """The expression over the Aggregate's columns; what is neither grouped nor aggregated is refused.
+    """Return the expression over the Aggregate's columns; what is neither grouped nor aggregated is refused.
 
     It is refused as it was written: among the Aggregate's columns one may have the same name.
     """
@@ -170,7 +170,7 @@ def _over(
 
 
 def _ungrouped(expression: Expression, grouped: Mapping[Expression, Expression]) -> Column | None:
-    """The first column of an expression that is no part of what is grouped or aggregated."""
+    """Return the first column of an expression that is no part of what is grouped or aggregated."""
     if expression in grouped or isinstance(expression, OuterColumn):
         return None
     if isinstance(expression, Column):

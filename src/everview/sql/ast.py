@@ -173,7 +173,7 @@ class ClockEverySyntax(exp.Expression):
 
 
 def span(node: exp.Expr) -> tuple[int, int] | None:
-    """Where a node stands in the text: [start, end) over all of its parts that know their place."""
+    """Return the place of a node in the text: [start, end) over all of its parts that have a place."""
     places: list[tuple[int, int]] = []
     for part in node.walk():
         meta: dict[str, Any] = part.meta

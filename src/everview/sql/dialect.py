@@ -159,7 +159,7 @@ class EverviewParser(QueryParser):
         return ast.ColumnDeclarationSyntax(this=name, kind=kind)
 
     def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
-        """Whether PRIMARY KEY stands here, which a table has once and a stream never."""
+        """Parse PRIMARY KEY if it comes next; refuse it for a stream, and a second one for a table."""
         if not self._match(TokenType.PRIMARY_KEY):
             return False
         if not of_table:
@@ -266,7 +266,7 @@ class EverviewParser(QueryParser):
         )
 
     def _with_text(self, parse: Callable[[], exp.Expr | None]) -> tuple[exp.Expr | None, str]:
-        """What was parsed, and the very words of it."""
+        """Return what was parsed, with its text."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
         if parsed is not None:
@@ -288,7 +288,7 @@ class EverviewParser(QueryParser):
         return exp.Tuple(expressions=self._parse_wrapped_csv(self._value))
 
     def _value(self) -> exp.Expr | None:
-        """An expression, or DEFAULT."""
+        """Parse an expression, or DEFAULT."""
         return self._placed(self._default) or self._parse_disjunction()
 
     def _default(self) -> exp.Expr | None:

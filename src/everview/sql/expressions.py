@@ -34,7 +34,7 @@ from everview.algebra.expressions import (
     Or,
 )  # fmt: skip
 from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
-from everview.algebra.numbers import negated
+from everview.algebra.numbers import negate_number
 from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
@@ -82,7 +82,7 @@ class ExpressionBinder:
     now: Chronon | None = None
 
     def bind(self, node: exp.Expr) -> Expression:
-        """The expression that a tree means; errors lie at the smallest tree that is wrong."""
+        """Bind a syntax tree; an error has the place of the smallest tree that is wrong."""
         handler = _HANDLERS.get(type(node))
         if handler is None:
             raise self._refusal(node)
@@ -90,7 +90,7 @@ class ExpressionBinder:
             return handler(self, node)
 
     def condition(self, node: exp.Expr, what: str) -> Expression:
-        """An expression that is true or false."""
+        """Bind an expression that must be true or false."""
         bound = self.bind(node)
         if bound.type not in (T.BOOLEAN, T.VOID):
             raise self.script.error(
@@ -123,7 +123,7 @@ class ExpressionBinder:
             return self.script.error("SIMILAR TO is not available", node, next_step="use RLIKE")
         return self.script.error("this kind of expression is not available", node)
 
-    # One small function a kind of node
+    # One small function per kind of node
 
     def column(self, node: exp.Column) -> Expression:
         if is_now(node):
@@ -146,7 +146,7 @@ class ExpressionBinder:
             return number("-" + node.this.this)
         operand = self.beside(self.bind(node.this), T.DOUBLE, node.this)
         if isinstance(operand, Literal) and operand.value is not None and _changes_sign(operand.type):
-            return Literal(canonical(negated(operand.value, operand.type)), operand.type)
+            return Literal(canonical(negate_number(operand.value, operand.type)), operand.type)
         return Negate(operand)
 
     def arithmetic(self, node: exp.Binary) -> Expression:
@@ -178,7 +178,7 @@ class ExpressionBinder:
         return self.beside(a, b.type, left), self.beside(b, a.type, right)
 
     def beside(self, operand: Expression, type_: T.DataType, node: exp.Expr) -> Expression:
-        """An operand beside a value of a type: a string constant is read as that type."""
+        """Bind an operand next to a value of a type: a string constant is read as that type."""
         if not is_text_literal(operand) or type_ in (T.STRING, T.VOID):
             return operand
         with self.script.blame(node):
@@ -262,7 +262,7 @@ class ExpressionBinder:
         return Not(matched) if inner.args.get("negate") else matched
 
     def _called(self, name: str, nodes: Sequence[exp.Expr], bound: Sequence[Expression] = ()) -> Expression:
-        """A call of a function; a constant that makes no sense is refused where it stands."""
+        """Return a call of a function; refuse an invalid constant, with its place."""
         called = Call(name, tuple(bound or map(self.bind, nodes)))
         wrong = find_wrong_constant(called)
         if wrong is None:
@@ -358,7 +358,7 @@ class ExpressionBinder:
         return self._called(node.name, node.expressions, arguments)
 
     def _require_function(self, node: exp.Anonymous) -> None:
-        """Refuses a name that no function has; an aggregate may have been meant as well."""
+        """Refuse a name that no function has; an aggregate may have been meant as well."""
         try:
             function(node.name)
         except AlgebraError as error:

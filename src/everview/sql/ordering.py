@@ -91,7 +91,7 @@ def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Co
 
 
 def _means_all(ordered: Sequence[exp.Expr], names: Sequence[str]) -> bool:
-    """Whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
+    """Return whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
     target = ordered[0].this if len(ordered) == 1 else None
     bare = isinstance(target, exp.Column) and not target.table and target.name.casefold() == "all"
     return bare and all(name.casefold() != "all" for name in names)
@@ -106,12 +106,12 @@ def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
 
 
 def _selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
-    """The place at which an expression is selected already."""
+    """Return the place at which an expression is selected already."""
     return next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
 
 
 def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression | None:
-    """The column at a position in the SELECT list, if that is what is written."""
+    """Return the column at a position in the SELECT list, if that is what is written."""
     if not isinstance(target, exp.Literal) or target.is_string:
         return None
     position = constant_int(target, context.script, "ORDER BY")
@@ -121,14 +121,14 @@ def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression 
 
 
 def _of_answer(target: exp.Expr, schema: Schema, names: Sequence[str], context: Context) -> Expression:
-    """An expression over the columns of the SELECT list."""
+    """Return an expression over the columns of the SELECT list."""
     scope = Scope()
     scope.add(None, schema, names)
     return context.binder(scope, "ORDER BY").bind(target)
 
 
 def _of_query(target: exp.Expr, items: list[SelectItem], scope: Scope, context: Context) -> SelectItem:
-    """An expression over FROM, in which names of the SELECT list come first; it may aggregate."""
+    """Return an expression over FROM, in which names of the SELECT list come first; it may aggregate."""
     aliases = {i.name.casefold(): i.expression for i in items}
-    binder = replace(context.binder(scope.preferring(aliases)), arguments=scope)
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
     return SelectItem(None, binder.bind(target), target)

@@ -19,7 +19,7 @@ _READ_AS = {
 
 
 def is_text_literal(e: Expression) -> bool:
-    """Whether an expression is a string constant."""
+    """Return whether an expression is a string constant."""
     return isinstance(e, Literal) and e.type == T.STRING
 
 

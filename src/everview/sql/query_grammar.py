@@ -25,7 +25,7 @@ class QueryParser(JoinParser):
         return self._curr.token_type in starts or self._at_stream_function()
 
     def _parse_full_query(self) -> exp.Expr:
-        """A query: SELECT … with set operations, or a stream function around one."""
+        """Parse a query: SELECT … with set operations, or a stream function around one."""
         if self._match(TokenType.L_PAREN):
             brackets = exp.Subquery(this=self._parse_full_query())
             self._match_r_paren()
@@ -80,7 +80,7 @@ class QueryParser(JoinParser):
         return ast.StreamFunctionSyntax(kind=kind, this=query, sync=self._sync())
 
     def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
-        """A call; EXISTS has a query in its brackets, in brackets of its own or not."""
+        """Parse a call; EXISTS has a query in its brackets, in brackets of its own or not."""
         if self._word() == "EXISTS" and self._next.token_type == TokenType.L_PAREN:
             return self._placed(self._parse_exists_query)  # type: ignore[no-any-return]
         return super()._parse_function_call(*arguments, **named)
@@ -113,7 +113,7 @@ class QueryParser(JoinParser):
         parse_partition: bool = False,
         consume_pipe: bool = False,
     ) -> exp.Expr | None:
-        """A relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
+        """Parse a relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
         found: exp.Expr | None = None
         if not schema and self._at_relation_name():
             found = self._relation()
@@ -189,7 +189,7 @@ class QueryParser(JoinParser):
         return super()._parse_table_alias(alias_tokens)
 
     def _parse_pivots(self) -> None:
-        """Refuses PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
+        """Refuse PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
         instead = _INSTEAD_OF_PIVOT.get(self._word())
         if instead is not None and self._next.token_type in (TokenType.L_PAREN, *WORDS):
             self._fail(f"{self._word()} is not available", next_step=instead)

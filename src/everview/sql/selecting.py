@@ -12,7 +12,7 @@ from everview.sql.times import CLOCKS
 
 
 def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectItem]:
-    """The SELECT list with its stars unfolded."""
+    """Bind the SELECT list; every * is replaced by its columns."""
     items: list[SelectItem] = []
     for syntax in node.expressions:
         star = syntax.this if isinstance(syntax, exp.Column) else syntax
@@ -41,13 +41,13 @@ def _written(syntax: exp.Column, expression: Expression, scope: Scope) -> str | 
 
 
 def _clock_name(call: exp.Expr) -> str | None:
-    """The name of what tells the time: that of its function, since its value is another one each time."""
+    """Return the name of a column that is a function of the clock: the name of the function."""
     name = (call.name if isinstance(call, exp.Anonymous) else call.sql().rstrip("()")).casefold()
     return f"{name}()" if name in CLOCKS else None
 
 
 def _star(star: exp.Star, syntax: exp.Expr, scope: Scope, context: Context) -> list[Named]:
-    """The columns of *, of relation.*, and of * EXCEPT (…)."""
+    """Return the columns of *, of relation.*, and of * EXCEPT (…)."""
     relation = syntax.table or None if isinstance(syntax, exp.Column) else None
     if not scope.relations:
         raise context.script.error("* needs a FROM", syntax)

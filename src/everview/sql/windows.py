@@ -13,8 +13,8 @@ from everview.sql.literals import bind_instant, constant_int, duration
 from everview.sql.script import Script
 
 
-def window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
-    """The window that a bracket asks for."""
+def bind_window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
+    """Return the window of a bracket."""
     args = bracket.args
 
     def length(name: str, default: int = 0) -> int:
@@ -74,7 +74,7 @@ class NowBound:
 
 
 def now_bounds(condition: exp.Expr, script: Script) -> list[NowBound] | None:
-    """The bounds that a condition sets on a time line relative to NOW; None if it does not speak of NOW."""
+    """Return the bounds that a condition sets on a time line relative to NOW; None if it has no NOW."""
     if not mentions_now(condition):
         return None
     condition = condition.unnest()
@@ -95,7 +95,7 @@ def now_bounds(condition: exp.Expr, script: Script) -> list[NowBound] | None:
 
 
 def mentions_now(node: exp.Expr) -> bool:
-    """Whether NOW stands in an expression; that of a subquery is the subquery's own."""
+    """Return whether NOW stands in an expression; that of a subquery is the subquery's own."""
     return any(is_now(part) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
 
 
@@ -112,7 +112,7 @@ _FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def _bound(condition: exp.Expr, script: Script) -> NowBound | None:
-    """A comparison of a column with NOW ± a length of time, brought to > or <=."""
+    """Return a comparison of a column with NOW ± a length of time, brought to > or <=."""
     kind = type(condition)
     if kind not in _FLIPPED:
         return None
@@ -130,7 +130,7 @@ def _bound(condition: exp.Expr, script: Script) -> NowBound | None:
 
 
 def _before_now(node: exp.Expr, script: Script) -> int | None:
-    """How long before NOW an expression lies, if that is what it says."""
+    """Return how long before NOW an expression lies, if that is what it says."""
     if is_now(node):
         return 0
     if isinstance(node, exp.Paren):
@@ -142,7 +142,7 @@ def _before_now(node: exp.Expr, script: Script) -> int | None:
 
 
 def predicate_window(bounds: list[NowBound], script: Script) -> Range | None:
-    """The RANGE window that bounds on one relation's time line mean; None for ts <= NOW alone."""
+    """Return the RANGE window that bounds on one relation's time line mean; None for ts <= NOW alone."""
     lowers = [b.by for b in bounds if b.lower]
     uppers = [b.by for b in bounds if not b.lower]
     lag = max(uppers, default=0)

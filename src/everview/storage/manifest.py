@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everview.algebra.time import INFINITY
-from everview.errors import StoreError, counted
+from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.files import FileMissing, Files
 from everview.storage.runs import FOLDERS, Run, TraceId, Traces
@@ -212,7 +212,7 @@ def check_runs(files: Files, manifest: Manifest) -> None:
     missing: Sequence[str] = sorted(manifest.paths() - there)
     if missing:
         error = missing_run(files, missing[0])
-        more = f" (and {counted(len(missing) - 1, 'more file')})" if len(missing) > 1 else ""
+        more = f" (and {format_count(len(missing) - 1, 'more file')})" if len(missing) > 1 else ""
         raise FileMissing(f"{error.what}: {path_of(manifest.step)}{more}", next_step=error.next_step)
 
 

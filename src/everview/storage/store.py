@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo, available_timezones
 
 from everview.catalog import Catalog, StreamEntry, TableEntry
-from everview.errors import StoreError, listed, nearest
+from everview.errors import StoreError, format_choices, nearest
 from everview.storage import manifest as manifests
 from everview.storage.compaction import Policy
 from everview.storage.files import FileMissing, Files, is_temporary
@@ -285,7 +285,7 @@ def _others(files: Files) -> list[str]:
 def _no_store(files: Files) -> str:
     others = _others(files)
     if others:
-        return f"{files} is not an Everview store: it holds other files ({listed(others)})"
+        return f"{files} is not an Everview store: it holds other files ({format_choices(others)})"
     return f"there is no Everview store at {files}"
 
 

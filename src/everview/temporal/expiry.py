@@ -1,7 +1,7 @@
 """Expiry buckets: the state buffer partitioned by expiration time (paper 2, 5.3.2 and figure 7).
 
 Where rows do not expire in the order in which they come (WK), a buffer sorted by either order makes the
-other one slow. Partitioned by expiry, a row is put where the rows end that end with it.
+other one slow. Partitioned by expiry, a row is stored with the rows that expire at about the same time.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _WORD = re.compile(r"[\\\w$?]+$")
 
 
 class Names(Completer):
-    """Completes keywords, commands, and the names and columns of the store."""
+    """A completer of keywords, commands, and the names and columns of the store."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -56,20 +56,20 @@ class Names(Completer):
 
 
 def history_file() -> Path:
-    """Where entries are remembered: the user's state folder, by the XDG rules."""
+    """Return the path of the history file, in the user's state directory (XDG)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "everview" / "history"
 
 
 def prompt_session(db: Database, input: Any = None, output: Any = None) -> PromptSession[str]:
-    """A prompt on a terminal."""
+    """Return a prompt on a terminal."""
     path = history_file()
     history: History
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o600)
         history = FileHistory(path)
-    except OSError:  # a home that cannot be written is no reason to have no prompt
+    except OSError:  # without a writable home directory the prompt has no history
         history = InMemoryHistory()
     keys = KeyBindings()
     session: PromptSession[str]
@@ -93,8 +93,8 @@ def prompt_session(db: Database, input: Any = None, output: Any = None) -> Promp
     return session
 
 
-def typed(session: PromptSession[str]) -> Iterator[str]:
-    """What a person types, entry by entry; Ctrl-C drops what was begun, Ctrl-D ends."""
+def read_typed_entries(session: PromptSession[str]) -> Iterator[str]:
+    """Yield the entries that a person types; Ctrl-C discards the current one, Ctrl-D ends."""
     while True:
         try:
             yield session.prompt()
