@@ -97,7 +97,7 @@ def drawing(page: Path) -> str:
             D.text(picture, x_of(ts) + 12, y + 4, "never counts", 10, fill=D.FAINT)
         dot = D.group(picture, "row", f"{room} at {format_timestamp(ts)}")
         D.path(dot, _circle(x_of(ts), y, 4.5), stroke=D.PAPER, stroke_width="1.5", fill=_COLOURS[room])
-    return D.written(picture) + "\n"
+    return D.to_svg(picture) + "\n"
 
 
 def _title(sql: str) -> str:

@@ -17,7 +17,7 @@ from everview.compile import CompiledStore, compile_store, explain_script, expla
 from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
 from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
-from everview.query.charts import Timeline, View
+from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
@@ -314,7 +314,7 @@ class Database:
         self._pipeline.check()
         return explain_script(sql, self._catalog, self.manifest().since)
 
-    def view(self, name: str) -> View:
+    def view(self, name: str) -> ChartView:
         """Return a view for charts: `db.view("v").plot()` draws its numbers over time."""
         from everview.query.questions import require_view
 
@@ -322,9 +322,9 @@ class Database:
         found = require_view(self._catalog, name).name
         plan = self._views().views[found].plan
         key = keys_of(plan)
-        return View(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
+        return ChartView(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
-    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> Timeline:
+    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> TimelineChart:
         """Return the rows of a view as bars over time: the newest, or those of a range."""
         return self.view(view).timeline(since, until)
 

@@ -33,6 +33,7 @@ from everview.execute.kept import Kept
 from everview.execute.session import LOCAL, local_session, prepared, stop_session
 from everview.execute.slices import MARKS, first_instant, first_slice, next_slice, source_lanes
 from everview.execute.tasks import write_rows
+from everview.ingest.batch_files import files_with_wildcards
 from everview.ingest.bounds import advance_bounds, record_arrivals
 from everview.ingest.changed_files import changed_files
 from everview.ingest.differences import report_differences
@@ -415,7 +416,8 @@ class Pipeline:
                 if self._stopping:
                     raise InterruptedError("the pipeline is being stopped")  # the batch is not committed
                 try:
-                    self._step(views, (frame, sources), batch, False, told)
+                    found = files_with_wildcards(self.store.files.below(CHECKPOINT), views.fed, batch)
+                    self._step(views, (sources.with_files(frame, found), sources), batch, False, told)
                 except Exception as error:
                     self._failure = error
                     raise

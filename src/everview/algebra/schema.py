@@ -159,8 +159,3 @@ def names_beside(names: Iterable[str], *ours: str) -> list[str]:
         found.append(name)
         taken.add(name)
     return found
-
-
-def fields_of(schemas: Sequence[Schema]) -> tuple[Field, ...]:
-    """Return all fields of several schemas, in order."""
-    return tuple(f for s in schemas for f in s.fields)

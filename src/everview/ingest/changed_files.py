@@ -53,7 +53,7 @@ def changed_files(
     Files on a file system that pyarrow cannot read are not checked.
     """
     found: dict[str, list[ChangedFile]] = {}
-    last = {} if batch is None else _offsets(checkpoint, batch)
+    last = {} if batch is None else source_offsets(checkpoint, batch)
     for entry in entries:
         if reads_files(entry) and source_name(entry) in last:
             read = _files_read(checkpoint, source_name(entry), last[source_name(entry)])
@@ -68,7 +68,7 @@ def changed_files(
     return found
 
 
-def _offsets(checkpoint: Files, batch: int) -> dict[str, int]:
+def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
     """Return how far each file source was read in a batch: the number of an entry of its log."""
     try:
         lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()
@@ -80,16 +80,8 @@ def _offsets(checkpoint: Files, batch: int) -> dict[str, int]:
 
 
 def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
-    """Return the files that a source has read, with their modification times.
-
-    An entry of the log is a file; now and then all entries are written into one that ends in .compact.
-    """
-    logs = {
-        int(number): (path, bool(ending))
-        for path in (f.path for f in checkpoint.list_files(f"sources/{name}", recursive=False))
-        for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
-        if number.isdecimal() and ending in ("", "compact")
-    }
+    """Return the files that a source has read, with their modification times."""
+    logs = log_entries(checkpoint, name)
     whole = max((number for number, (_, compact) in logs.items() if compact), default=-1)
     read: dict[str, int] = {}
     for number in sorted(logs):
@@ -99,6 +91,19 @@ def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
                 if file["batchId"] <= last:
                     read[file["path"]] = file["timestamp"]
     return read
+
+
+def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
+    """Return the entries of the log of a source by number: the path, and whether it includes all before it.
+
+    An entry of the log is a file; now and then all entries are written into one that ends in .compact.
+    """
+    return {
+        int(number): (path, bool(ending))
+        for path in (f.path for f in checkpoint.list_files(f"sources/{name}", recursive=False))
+        for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
+        if number.isdecimal() and ending in ("", "compact")
+    }
 
 
 def _files_there(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:

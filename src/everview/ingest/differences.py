@@ -19,6 +19,9 @@ ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
+MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
+_MOST_AT_ONCE = 10_000
+
 
 class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
     def zero(self, value: frozenset[ColumnDifference]) -> frozenset[ColumnDifference]:
@@ -27,7 +30,8 @@ class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
     def addInPlace(
         self, value1: frozenset[ColumnDifference], value2: frozenset[ColumnDifference]
     ) -> frozenset[ColumnDifference]:
-        return value1 | value2
+        united = value1 | value2
+        return united if len(united) <= _MOST_AT_ONCE else value1
 
 
 def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
@@ -52,6 +56,11 @@ def find_differences(
     )
 
 
+def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
+    """Columns of a stream or table that nobody declared."""
+    return frozenset((name, LEFT_OUT, column, "") for column in columns)
+
+
 def report_differences(
     found: Iterable[ColumnDifference], told: ReportedDifferences
 ) -> tuple[list[str], ReportedDifferences]:
@@ -69,7 +78,7 @@ def report_differences(
     missing = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns:
+        if column in columns or len(columns) >= MOST_TOLD:
             continue
         columns.append(column)
         if kind == LEFT_OUT:

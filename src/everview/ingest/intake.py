@@ -1,8 +1,8 @@
 """The intake of a batch: one job splits it into accepted, late and rejected rows, and writes them.
 
 Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
-ports that will take them (`ports.py`); late and refused ones beside it. What the tasks tell says how far time
-can go, and only then the slice is evaluated.
+ports that will take them (`execute/pieces.py`); late and refused ones beside it. The tasks report how far
+time can go, and only then the slice is evaluated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
@@ -23,6 +24,8 @@ from everview.execute.lanes import InputProjection
 from everview.execute.pieces import run_name, write_piece
 from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
+from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
+from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
 from everview.ingest.refused import REJECTION_REASON as WHY
@@ -82,7 +85,16 @@ def take_in(
     """
     known = replace(manifest, traces={}, marks=())
     task = IntakeTask(
-        sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
+        sources.entries,
+        sources.layout,
+        sources.projections,
+        known,
+        begin,
+        step,
+        files,
+        partitions,
+        now,
+        sources.differences,
     )
     lines = [json.loads(line.run) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
@@ -140,6 +152,7 @@ class IntakeTask:
     files: Files
     partitions: int
     now: int
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One line, if there were rows."""
@@ -162,6 +175,7 @@ class IntakeTask:
             wrong = rows.filter(pl.col(REASON).is_not_null())
             self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
             rows = rows.filter(pl.col(REASON).is_null())
+        self._find_keys(entry, rows)
         wide = self._wide(rows, number)
         wide, wrong = split_refused(wide, entry, self.now, self.begin)
         if not wrong.is_empty():
@@ -189,6 +203,15 @@ class IntakeTask:
         for key, lane in lanes.items():
             piece = write_piece(TraceId("port", key), lane, good, name, self.files, self.partitions, here)
             done.traces += [] if piece is None else [(TraceId("port", key), piece)]
+
+    def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
+        """Reports keys of JSON objects that nobody declared, but for those that were told before."""
+        if self.found_columns is None or entry.source is None or entry.source.format != "json":
+            return
+        told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
+        if len(told) < MOST_TOLD:
+            keys = undeclared_keys(rows.get_column(ORIGINAL), (*entry.columns.names, *told))
+            self.found_columns.add(left_out(entry.name, keys))
 
     def _wide(self, rows: Frame, number: int) -> Frame:
         """The rows under the names of their own columns, with the change, and what they bring along."""

@@ -8,6 +8,7 @@ each file in the order of the declared columns. Values are made by CAST, so that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,12 +40,12 @@ from everview.ingest.reading import (
     columns_sql,
     encoding_of,
     file_options,
+    load_files,
     options_of,
     path_pattern,
     place_of,
     required_cases,
     required_columns,
-    source_name,
     unreadable_reason,
 )
 from everview.operators.base import column
@@ -69,6 +70,7 @@ def open_csv(
     entry: FedEntry,
     source: Source,
     found_columns: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
 ) -> DataFrame:
     """Return the rows of CSV files: by position, or with `header => true` by name in every file."""
     csv = _Csv(entry, source)
@@ -76,9 +78,8 @@ def open_csv(
     wide = max(len(entry.columns), len(found)) + _MORE
     texts = [text_column(i) for i in range(wide)]
     schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
-    reader = session.readStream.format("csv").schema(schema).options(**csv.reader_options)
     place = place_of(entry)
-    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    frame = load_files(session, entry, "csv", csv.reader_options, schema, files)
     frame = frame.withColumn(RECORD, F.expr(f"coalesce({RECORD}, {csv.joined(texts)})"))
     if csv.header:
         required = frozenset(required_columns(entry))

@@ -6,6 +6,7 @@ or more than one, is refused. Keys are found by exact name, else in any case as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,11 +24,10 @@ from everview.ingest.reading import (
     columns_sql,
     encoding_of,
     file_options,
+    load_files,
     options_of,
-    path_pattern,
     place_of,
     required_cases,
-    source_name,
     unreadable_reason,
 )
 from everview.operators.base import column
@@ -35,19 +35,21 @@ from everview.operators.base import column
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-# At the beginning of a value, perhaps with escaped signs before it or in it.
-_TIME_OF_DAY = r'"\s*(?:[^"\\]{0,4}\\[^"]*)?(?:T[0-9\\]|[0-9]{0,3}:)'
+# The beginning of a text that may be a time without a date: such a time, or an escaped sign. The end of a key
+# must not match: then every line would be parsed twice.
+TIME_OF_DAY = r'"\s*(?:T[0-9]|[0-9]{1,3}:|[^"\\]{0,4}\\)'
 _OF_LINES = ("linesep", "encoding", "charset")  # options of the reader of lines
 
 
-def open_json(session: SparkSession, entry: FedEntry, source: Source) -> DataFrame:
+def open_json(
+    session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
+) -> DataFrame:
     """Return the rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
-    options, json = options_of(source), _Json(entry, source)
+    json = _Json(entry, source)
     whole = json.whole
-    reader = session.readStream.format("text").options(**file_options(entry))
     place = place_of(entry)
-    reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
-    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    ours = {"encoding": encoding_of(options_of(source)), "wholetext": str(whole).lower()}
+    frame = load_files(session, entry, "text", file_options(entry) | ours, files=files)
     # Bytes that are no text become U+FFFD, as they do in CSV; else they would come into Arrow as they are.
     valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
     frame = frame.selectExpr(valid, *columns_sql(place))
@@ -165,7 +167,7 @@ class _Json:
         cases = []
         for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
             value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
-            there = f"{_LINE} RLIKE {string_sql(_TIME_OF_DAY)} AND {value} IS NOT NULL"
+            there = f"{_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
             why = unreadable_reason(field.name, value, str(field.type))
             cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
         return cases

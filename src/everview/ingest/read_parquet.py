@@ -7,7 +7,7 @@ own: columns are found by name, and values that fit their column are taken, what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -40,10 +40,9 @@ from everview.ingest.reading import (
     TIME,
     columns_sql,
     file_options,
-    path_pattern,
+    load_files,
     place_of,
     required_columns,
-    source_name,
 )
 from everview.operators.base import column
 from everview.operators.columnar.frame import Frame
@@ -60,17 +59,18 @@ def open_parquet(
     entry: FedEntry,
     source: Source,
     found_columns: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
 ) -> DataFrame:
     """Return the rows of Parquet files. Spark only lists the files: no column of theirs is selected."""
-    reader = session.readStream.format("binaryFile").schema(_LISTED).options(**file_options(entry))
-    files = reader.name(source_name(entry)).load(path_pattern(source))
+    listed = load_files(session, entry, "binaryFile", file_options(entry), _LISTED, files)
     fields = [S.StructField(column(i), spark_type(f.type)) for i, f in enumerate(entry.columns)]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
     kept = [S.StructField(name, types[FILE_POSITION[name]]) for name in place]
     task = ParquetTask(entry.columns, required_columns(entry), tuple(place), entry.name, found_columns)
-    return files.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, S.StructType(fields + told + kept))
+    schema = S.StructType(fields + told + kept)
+    return listed.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, schema)
 
 
 @dataclass(frozen=True)

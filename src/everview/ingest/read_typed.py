@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
@@ -17,6 +19,7 @@ from everview.ingest.reading import (
     case_sql,
     columns_sql,
     file_options,
+    load_files,
     path_pattern,
     place_of,
     reads_files,
@@ -27,15 +30,17 @@ from everview.ingest.reading import (
 from everview.operators.base import column
 
 
-def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFrame:
+def open_typed(
+    session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
+) -> DataFrame:
     """Return the rows of a source whose columns are found by their names, each cast to its declared type."""
-    options = file_options(entry) if reads_files(entry) else dict(source.options)
-    reader = session.readStream.format(source.format).options(**options)
     if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
-        reader = reader.schema(S.StructType(fields))
-    reader = reader.name(source_name(entry))
-    frame = reader.load() if source.path is None else reader.load(path_pattern(source))
+        frame = load_files(session, entry, source.format, file_options(entry), S.StructType(fields), files)
+    else:
+        reader = session.readStream.format(source.format).options(**dict(source.options))
+        reader = reader.name(source_name(entry))
+        frame = reader.load() if source.path is None else reader.load(path_pattern(source))
     there = {name.casefold(): name for name in frame.columns}
     missing = [name for name in entry.columns.names if name.casefold() not in there]
     if missing:

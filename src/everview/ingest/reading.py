@@ -6,12 +6,14 @@ A reader gives the columns of a stream or a table as c0, c1, …, and beside the
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
 
 from everview.algebra.schema import names_beside
 from everview.algebra.text import string_sql
@@ -19,6 +21,7 @@ from everview.catalog import URI_SCHEME, FedEntry, Source, StreamEntry, TableEnt
 from everview.errors import StoreError, nearest
 from everview.execute.spark_errors import cause, first_line, path_with_colon
 from everview.operators.base import column
+from everview.storage import names
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
@@ -61,9 +64,6 @@ def file_options(entry: FedEntry) -> dict[str, str]:
     assert entry.source is not None
     given = options_of(entry.source)
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
-    if _has_wildcards(entry.source.full_path):
-        # Spark reads all files of a batch once for each that has a wildcard in its path.
-        given = {k: v for k, v in given.items() if k not in _SIZES} | {_SIZES[0]: "1"}
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
     return {"maxfileage": "100000d", **limit, **given}
 
@@ -137,12 +137,8 @@ def required_cases(entry: FedEntry) -> list[str]:
 
 
 def source_name(entry: FedEntry) -> str:
-    """Return the name under which Spark remembers how far a source was read: letters, digits and _ only.
-
-    A source that was dropped and made again has another one, and so is read from its start.
-    """
-    name = "s_" + entry.name.casefold().encode().hex()
-    return f"{name}_{entry.incarnation}" if entry.incarnation else name
+    """Return the name under which Spark records how far a source was read."""
+    return names.source_log_name(entry.name, entry.incarnation)
 
 
 def path_pattern(source: Source) -> str:
@@ -163,16 +159,23 @@ def path_pattern(source: Source) -> str:
     return "/".join([literal, *parts[there:]])
 
 
-def _has_wildcards(path: str) -> bool:
-    """Return whether files that are there have wildcards in their paths."""
-    if URI_SCHEME.match(path):
-        return False
-    if os.path.exists(path):
-        names = (name for _, folders, files in os.walk(path) for name in (*folders, *files))
-        return _WILDCARDS.search(path) is not None or any(map(_WILDCARDS.search, names))
-    folder = os.path.dirname(path)
-    literal = folder if os.path.exists(folder) else ""
-    return any(map(_WILDCARDS.search, (literal, *glob.iglob(glob.escape(literal) + path[len(literal) :]))))
+def load_files(
+    session: SparkSession,
+    entry: FedEntry,
+    format_: str,
+    options: Mapping[str, str],
+    schema: S.StructType | str | None = None,
+    files: Sequence[str] | None = None,
+) -> DataFrame:
+    """Return the files of a source as a stream; or, as a batch, only those whose URIs are given."""
+    assert entry.source is not None
+    if files is None:
+        reader = session.readStream.format(format_).options(**options)
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.name(source_name(entry)).load(path_pattern(entry.source))
+    given = session.read.format(format_).options(**options)
+    given = given if schema is None else given.schema(schema)
+    return given.load([_literal(unquote(uri)) for uri in files])
 
 
 def _literal(text: str) -> str:

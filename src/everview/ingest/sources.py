@@ -6,7 +6,7 @@ columns; a row that does not parse comes with the reason and its original text i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -20,6 +20,7 @@ from everview.catalog import FedEntry, StreamEntry
 from everview.execute.catalyst import null_sql
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
+from everview.ingest.batch_files import files_there
 from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
@@ -36,13 +37,15 @@ class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
     `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
-    `differences` is an accumulator: tasks add how the columns of files differ from those declared.
+    `differences` is an accumulator: tasks add how the columns of files differ from those declared. `in_slots`
+    puts the columns of one source, by its number, into the slots of all sources.
     """
 
     entries: tuple[FedEntry, ...]
     frame: DataFrame
     layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
+    in_slots: Callable[[DataFrame, int], DataFrame]
     differences: Accumulator[frozenset[ColumnDifference]] | None = None
 
     @classmethod
@@ -83,17 +86,34 @@ class Sources:
         layout = SlotLayout.of([e.columns.types for e in entries])
         beside = SlotLayout.of([list(c.texts.values()) for c in projected])
         versions = any(map(has_versions, entries))
-        placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
-            for i, (f, e, c) in enumerate(zip(frames, entries, projected, strict=True))
-        ]
+
+        def in_slots(frame: DataFrame, number: int) -> DataFrame:
+            changes = _with_change(frame, entries[number])
+            return _in_slots(changes, number, layout, projected[number], beside, versions)
+
+        placed = [in_slots(frame, i) for i, frame in enumerate(frames)]
         if heartbeat is not None:
             placed.append(_in_slots(heartbeat, -1, layout, ProjectedRows((), ()), beside, versions))
         projections = tuple(
             dict(zip(of_one, rows.named(places), strict=True))
             for of_one, rows, places in zip(mine, projected, beside.sides, strict=True)
         )
-        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections)
+        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections, in_slots)
+
+    def with_files(self, frame: DataFrame, files: Mapping[str, Sequence[str]]) -> DataFrame:
+        """Return a batch in which the rows of some sources are those of just the files given, as URIs."""
+        if not files:
+            return frame
+        assert self.differences is not None
+        apart = {i: e for i, e in enumerate(self.entries) if e.name in files}
+        others = frame.where(f"{SOURCE} NOT IN ({', '.join(map(str, apart))})")
+        there = {i: files_there(frame.sparkSession, files[e.name]) for i, e in apart.items()}
+        read = [
+            self.in_slots(_open(frame.sparkSession, e, self.differences, there[i]), i)
+            for i, e in apart.items()
+            if there[i]
+        ]
+        return reduce(DataFrame.unionAll, read, others)
 
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: FedEntry, lossless: bool = True) -> Sources:
@@ -144,15 +164,21 @@ def _in_slots(
 
 
 def _open(
-    session: SparkSession, entry: FedEntry, found: Accumulator[frozenset[ColumnDifference]]
+    session: SparkSession,
+    entry: FedEntry,
+    found: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
+    """One source: the columns of its stream or table, the reason if a row was refused, its original text.
+
+    It is a stream, or, if files are given, the rows of those.
+    """
     source = entry.source
     assert source is not None
     try:
         if source.format in _WITH_COLUMNS:
-            return _WITH_COLUMNS[source.format](session, entry, source, found)
-        return (open_json if source.format == "json" else open_typed)(session, entry, source)
+            return _WITH_COLUMNS[source.format](session, entry, source, found, files)
+        return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error

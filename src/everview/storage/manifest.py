@@ -1,6 +1,6 @@
 """The manifest: what a store is after a step. One small file for each step, never changed.
 
-A step writes its runs, then its sinks, then its manifest. Whoever reads takes the last manifest, and then
+A step writes its runs, then its manifest. Whoever reads takes the last manifest, and then
 only files that it names: no reader waits for a writer, and none sees half a step.
 """
 

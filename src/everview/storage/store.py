@@ -26,13 +26,14 @@ import json
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo, available_timezones
 
-from everview.catalog import Catalog
+from everview.catalog import Catalog, StreamEntry, TableEntry
 from everview.errors import StoreError, format_choices, nearest
 from everview.storage import manifest as manifests
 from everview.storage.compaction import Policy
 from everview.storage.files import FileMissing, Files, is_temporary
 from everview.storage.lock import LOCK, Lock, acquire
 from everview.storage.manifest import Manifest
+from everview.storage.names import source_log_name
 from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.storage.trace import Trace
 
@@ -160,15 +161,29 @@ class Store:
         self.files.write(CATALOG, catalog.to_json().encode("utf-8", "surrogatepass"))
 
     def load_catalog(self) -> Catalog:
-        """The catalog; an empty one before the first was saved."""
+        """The catalog; an empty one before the first was saved.
+
+        Older releases did not count what was dropped. Spark's logs show that something was: a source that is
+        made again must not take up the log of one that is gone.
+        """
         try:
-            return Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+            catalog = Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+            fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
+            if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
+                catalog.dropped = 1
+            return catalog
         except FileMissing:
             return Catalog()
         except StoreError as error:
             raise StoreError(f"{self.files}/{CATALOG}: {error.what}", next_step=error.next_step) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.files.damaged(CATALOG, f"{type(error).__name__} {error}") from error
+
+    def _logs(self) -> set[str]:
+        """The names of the sources that Spark has a log of; that of its heartbeat is not among them."""
+        folder = f"{CHECKPOINT}/sources"
+        paths = (file.path.removeprefix(f"{folder}/") for file in self.files.list_files(folder))
+        return {name for name in (path.split("/")[0] for path in paths) if name.startswith("s_")}
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Ends a step: what it wrote is now the store."""

@@ -1,4 +1,4 @@
-"""What operators keep and for how long, as the physical operators say; which state is never dropped."""
+"""Summarize the state that physical operators retain and for how long; find state that is never dropped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST = {"left input": 0, "right input": 1}
 
 
 def state_of(operators: Sequence[StatefulOperator]) -> tuple[StatePart, ...]:
-    """Return what physical operators keep, for a reader: the inputs first, what is kept twice once.
+    """Return the state of physical operators without duplicates, the inputs first.
 
     >>> from everview.operators import InputRows, JoinOperator, ScanOperator
     >>> rows = (InputRows("left input", 5), InputRows("right input", 5))
@@ -46,12 +46,12 @@ def _together(one: StatePart, other: StatePart) -> StatePart:
     return replace(one, expires_within=expires, growth=max(one.growth, other.growth))
 
 
-def growing_state(plan: N.Node, lowering: Lowering, told: Container[N.Node] = ()) -> tuple[str, ...]:
+def growing_state(plan: N.Node, lowering: Lowering, reported: Container[N.Node] = ()) -> tuple[str, ...]:
     """Return a sentence for each operator whose state can never be dropped while ever more rows come.
 
-    A value per group is one for each group, and not said; neither is what has been told already.
+    One value per group is not reported, nor are the nodes in `reported`.
     """
-    nodes = (node for node in plan.walk() if node not in told)
+    nodes = (node for node in plan.walk() if node not in reported)
     return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, lowering)))
 
 
@@ -67,7 +67,7 @@ def _grows(node: N.Node, lowering: Lowering) -> Iterator[str]:
 
 
 def _without_window(node: N.Node) -> Iterator[str]:
-    """Yield the streams below whose rows never end."""
+    """Yield the streams below whose rows never expire."""
     for below in node.inputs:
         if not life(below).grows:
             continue
