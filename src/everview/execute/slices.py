@@ -1,4 +1,4 @@
-"""From one manifest to the next: the slice of a step, and the first one of a view that is made later."""
+"""From one manifest to the next: the slice of a step, and the first slice of a view that is made later."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from everview.plan.views import cut, views_in
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 
-MARKS = 1000  # so many steps back a reader of changes can go on
+MARKS = 1000  # steps after which a reader of changes can no longer resume
 
 
 def first_instant(manifest: Manifest) -> int:
-    """Return from when a view answers that is made now: it begins at the bound."""
+    """Return the instant from which a view that is made now answers: it begins at the bound."""
     return min(manifest.bound, manifest.present)
 
 
 def next_slice(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
 ) -> tuple[Manifest, dict[str, int]]:
-    """The store after a step in which the bound moved, with fewer and larger runs; changes of each view."""
+    """Return the store after a step in which the bound moved, and the number of changes of each view."""
     step = before.step + 1
     files, partitions = store.files, store.settings.partitions
     plans = views.plans
@@ -54,7 +54,7 @@ def next_slice(
 
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:
-    """Return how the rows of sources come to the operators."""
+    """Return the lanes by which the rows of sources come to the operators."""
     streams = {e.name for e in views.fed if isinstance(e, StreamEntry)}
     return lanes_of(Prepared.of(views.plans, manifest.traces).stages, streams, partitions)
 
@@ -62,10 +62,10 @@ def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> t
 def first_slice(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, name: str
 ) -> Manifest:
-    """The store with a view that begins at the bound, from all that is kept; `views` knows since when.
+    """Return the store with a view that begins at the bound.
 
-    It is evaluated up to the bound: over the rows that are kept of streams and tables, and the changes that
-    are kept of the views that it reads. The state of its operators goes on from there.
+    The view is evaluated up to the bound over the kept rows of streams and tables and the kept changes of the
+    views that it reads. The state of its operators goes on from there.
     """
     step = before.step + 1
     since = {**before.since, name: first_instant(before)}
