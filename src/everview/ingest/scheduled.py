@@ -66,7 +66,7 @@ class Change:
 
     def trace(self, entry: TableEntry, relation: str) -> TraceId:
         """Where the rows of one of its relations lie."""
-        return TraceId("scheduled", entry.name, f"{self.number}-{relation}")
+        return TraceId("scheduled", entry.name, relation, change=self.number)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
