@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from pathlib import Path
 from statistics import median
 from unittest.mock import patch
@@ -23,11 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 import everview
+import everview.compile
 from bench.spark_counts import SparkCounts, count_spark_work
+from everview.algebra.nodes import Node
 from everview.database import Database
 from everview.execute.session import local_session
-from everview.plan import views as plans
-from everview.plan.lower import lower
+from everview.operators import Operator
+from everview.plan.lower import Lowering
 
 PARTITIONS = 2
 SECOND = 1_000_000
@@ -118,10 +120,10 @@ def report(
     table = Table(
         "", "s a step", "rows/s", "jobs", "stages", "tasks", "shuffled", title=title, title_justify="left"
     )
-    for who, timed in (("Everview", ours), (peer_name, peer)):
+    for name, timed in (("Everview", ours), (peer_name, peer)):
         counts = timed.counts
         table.add_row(
-            who, f"{timed.typical:.3f}", f"{rows / timed.typical:,.0f}",
+            name, f"{timed.typical:.3f}", f"{rows / timed.typical:,.0f}",
             *(f"{n:.1f}" for n in (counts.jobs, counts.stages, counts.tasks)),
             f"{counts.shuffled / 1e6:.1f} MB",
         )  # fmt: skip
@@ -298,6 +300,17 @@ def bench_small_step() -> None:
         report("join, 100 rows a step", ours, peer, 2 * size, 2)
 
 
+@contextmanager
+def _use_strategy(strategy: str) -> Iterator[None]:
+    """Compile views by a strategy of the planner."""
+
+    def with_strategy(_: str, done: dict[int, tuple[Node, Operator]]) -> Lowering:
+        return Lowering(strategy, done)
+
+    with patch.object(everview.compile, "Lowering", with_strategy):
+        yield
+
+
 def bench_expiry() -> None:
     """Rows with known ends against explicit negative rows (paper 2's NT) on the same queries and data."""
     size, steps = 50_000, 8
@@ -309,7 +322,7 @@ def bench_expiry() -> None:
     for title, sql in queries.items():
         times = {}
         for strategy in ("UPA", "NT"):
-            with temporary_folder() as path, patch.object(plans, "lower", partial(lower, strategy=strategy)):
+            with temporary_folder() as path, _use_strategy(strategy):
                 names = ("a", "b") if title == "join" else ("a",)
                 for step in range(steps):
                     for seed, name in enumerate(names):

@@ -55,7 +55,7 @@ def _time(run: Callable[[], object]) -> float:
 
 def _print(comparison: Comparison) -> None:
     table = Table("", "median ms", "fastest ms", "slowest ms", title=comparison.name, title_justify="left")
-    for who, times in (("ours", comparison.ours), ("peer", comparison.peer)):
-        table.add_row(who, *(f"{1000 * seconds:.2f}" for seconds in (median(times), min(times), max(times))))
+    for name, times in (("ours", comparison.ours), ("peer", comparison.peer)):
+        table.add_row(name, *(f"{1000 * seconds:.2f}" for seconds in (median(times), min(times), max(times))))
     table.add_row("ratio", f"{comparison.ratio:.2f} × as fast", "", "")
     Console().print(table)

@@ -202,7 +202,7 @@ def bench_distinct() -> None:
 
 
 def bench_not_exists() -> None:
-    """NOT EXISTS: a step of 10,000 rows a side: δ of the right keys, and the left rows that meet them."""
+    """NOT EXISTS: a step of 10,000 rows a side: δ of the right keys, and the left rows with such a key."""
 
     def build() -> tuple[list[Operator], Step]:
         delta, pairs = _delta(), _join()

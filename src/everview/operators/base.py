@@ -218,10 +218,10 @@ class StatefulOperator(Operator, ABC):
 
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
-        """The key: for each of its columns the position on every input. Rows with equal keys must meet.
+        """The key: for each of its columns the position on every input.
 
-        An operator without a smaller key has the whole record as its key, so that the state of a row is
-        always in the same partition.
+        Rows with equal keys must be in one partition. An operator without a smaller key has the whole
+        record as its key, so that the state of a row is always in the same partition.
         """
         return tuple((i,) * len(self.inputs) for i in range(len(self.inputs[0].types)))
 

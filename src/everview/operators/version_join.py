@@ -172,7 +172,7 @@ def compact_versions(rows: Frame, right_on: Sequence[str], horizon: int) -> Fram
     ids = np.concatenate([groups.ids, groups.ids])
     times, counts = np.concatenate([since, until]), np.concatenate([n, -n])
     order, firsts = sort_by_time(ids, times)
-    copies = np.cumsum(np.add.reduceat(counts[order], firsts)) if len(order) else counts
+    multiplicity = np.cumsum(np.add.reduceat(counts[order], firsts)) if len(order) else counts
     ids, times = ids[order][firsts], times[order][firsts]
-    closed = constant_pieces(rows[groups.firsts], columns, ids, times, copies, group_starts(ids))
+    closed = constant_pieces(rows[groups.firsts], columns, ids, times, multiplicity, group_starts(ids))
     return sort_by_key(closed, right_on)

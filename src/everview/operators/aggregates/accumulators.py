@@ -41,7 +41,7 @@ class SumKind(StrEnum):
 class Accumulator:
     """A column of integer sums: the quantity, the number of the aggregate, and the limb of the sum.
 
-    >>> Accumulator(Summed.SUM, 0, 3).column, Accumulator.of_column("+sum.0.3"), Accumulator.of_column("c0")
+    >>> Accumulator(SumKind.SUM, 0, 3).column, Accumulator.of_column("+sum.0.3"), Accumulator.of_column("c0")
     ('+sum.0.3', Accumulator(kind=<SumKind.SUM: 'sum'>, aggregate=0, limb=3), None)
     """
 

@@ -105,12 +105,12 @@ def _match_hashes(state: Frame, on: Sequence[str], numbers: Ints) -> tuple[Ints,
     order = None if (numbers[1:] >= numbers[:-1]).all() else np.argsort(numbers)
     needles = numbers if order is None else numbers[order]
     starts = group_starts(needles)
-    different, copies = needles[starts], np.cumsum(starts) - 1
+    distinct, needle_groups = needles[starts], np.cumsum(starts) - 1
     found, offset = [], 0
     for chunk in _hash_chunks(state, on):
         for stretch, order_in_chunk in sorted_stretches(chunk):
-            low, high = (np.searchsorted(stretch, different, side) for side in ("left", "right"))
-            rows, which = expand_ranges(low[copies], high[copies])
+            low, high = (np.searchsorted(stretch, distinct, side) for side in ("left", "right"))
+            rows, which = expand_ranges(low[needle_groups], high[needle_groups])
             rows = rows if order_in_chunk is None else order_in_chunk[rows]
             found.append((rows + offset, which))
         offset += len(chunk)
