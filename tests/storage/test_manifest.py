@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
-from everview.operators.columnar.frame import BEFORE_ALL, changes
+from everview.operators.columnar.frame import BEFORE_ALL, make_frame
 from everview.storage import manifest as manifests
 from everview.storage.files import FileMissing, Files
 from everview.storage.manifest import DamagedManifest, Manifest
@@ -22,16 +22,23 @@ instants = st.integers(BEFORE_ALL, INFINITY)
 names = st.text(max_size=8)
 runs = st.builds(
     Run, st.text(), st.integers(1), instants, instants, instants, instants, st.integers(0),
-    st.lists(instants, max_size=7).map(tuple),
+    st.lists(instants, max_size=7).map(tuple), st.none() | st.integers(0), st.integers(0), st.integers(-1),
+    names, st.none() | names,
 )  # fmt: skip
 ids = st.builds(
-    TraceId, st.sampled_from(["state", "view", "inbox", "late", "rejected"]), names, names, st.integers(0, 99)
+    TraceId,
+    st.sampled_from(["state", "view", "inbox", "late", "rejected"]),
+    names,
+    names,
+    st.integers(0, 99),
+    st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    st.integers(0, 99),
 )
 some_manifests = st.builds(
     Manifest, st.integers(0, 10**9), instants, st.dictionaries(names, st.dictionaries(names, instants)),
     instants,
     st.dictionaries(ids, st.lists(runs, min_size=1, max_size=3).map(tuple), max_size=4),
-    st.none() | st.integers(0, 10**9), st.dictionaries(names, st.integers() | names), st.booleans(),
+    st.none() | st.integers(0, 10**9), st.booleans(),
 )  # fmt: skip
 
 
@@ -146,7 +153,7 @@ def test_a_manifest_is_cleaned_away_while_a_reader_looks(
 def test_a_missing_run_is_named(files: Files) -> None:
     trace = Trace(TraceId("state", "j"), (), files)
     for step in (1, 2, 3):
-        trace = trace.append(changes({"v": [1]}, [(0, 9, 1)]), step)
+        trace = trace.append(make_frame({"v": [1]}, [(0, 9, 1)]), step)
     manifest = Manifest(3).with_traces({trace.id: trace.runs})
     manifests.check_runs(files, manifest)
     files.delete(trace.runs[1].path)

@@ -22,9 +22,9 @@ from everview.operators.columnar.frame import (
     Frame,
     N,
     Slice,
-    alive,
-    changes,
     consolidate_frame,
+    drop_ended,
+    make_frame,
 )
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import FileMissing, Files
@@ -33,7 +33,7 @@ from everview.storage.trace import Trace
 from everview.temporal.expiry import ExpiryBuckets
 
 ID = TraceId("state", "Join 3", "left", 5)
-EMPTY = changes({"v": pl.Series([], dtype=pl.Int64)}, [])
+EMPTY = make_frame({"v": pl.Series([], dtype=pl.Int64)}, [])
 Step = Callable[[random.Random, int, int], Frame]
 
 
@@ -54,7 +54,7 @@ def random_rows(rng: random.Random, low: int, signed: bool) -> Frame:
         end = INFINITY if rng.random() < 0.2 else begin + 1 + rng.randrange(25)
         rows.append(rng.randrange(4))
         times.append((begin, end, rng.choice([-1, 1, 2]) if signed else 1))
-    return changes({"v": pl.Series(rows, dtype=pl.Int64)}, times)
+    return make_frame({"v": pl.Series(rows, dtype=pl.Int64)}, times)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def check_against_a_plain_list(rng: random.Random) -> None:
         low, bound = bound + 1, bound + rng.choice([0, 1, 5, 9])
         for _ in range(rng.choice([1, 1, 2])):
             frame = random_rows(rng, low, not bucketed)
-            plain = alive(pl.concat([plain, frame]), bound)
+            plain = drop_ended(pl.concat([plain, frame]), bound)
             trace = trace.append(frame, step, rng.choice([BEFORE_ALL, bound]))
         if rng.random() < 0.7:
             trace = trace.drop_expired(bound)
@@ -108,7 +108,7 @@ def sliding(rows: int, window: int) -> Step:
 
     def make(rng: random.Random, step: int, width: int) -> Frame:
         times = [step * width + 1 + rng.randrange(width) for _ in range(rows)]
-        return changes({"v": [rng.randrange(10**9) for _ in times]}, [(t, t + window, 1) for t in times])
+        return make_frame({"v": [rng.randrange(10**9) for _ in times]}, [(t, t + window, 1) for t in times])
 
     return make
 
@@ -122,7 +122,7 @@ def uneven(rows: int, window: int) -> Step:
             INFINITY if rng.random() < 0.005 else t + 1 + int(window * rng.random() ** rng.choice([1, 6]))
             for t in times
         ]
-        return changes(
+        return make_frame(
             {"v": [rng.randrange(10**9) for _ in times]}, [(*t, 1) for t in zip(times, ends, strict=True)]
         )
 
@@ -143,7 +143,7 @@ def updates(rows: int, keys: int) -> Step:
             current[key] = rng.randrange(10**9)
             records.append(current[key])
             times.append((t, INFINITY, 1))
-        return changes({"v": records}, times)
+        return make_frame({"v": records}, times)
 
     return make
 
@@ -177,16 +177,16 @@ def test_300_steps_stay_small(tmp_path: Path, make: Step, policy: Policy, most_r
         written += sum(run.rows for run in trace.runs if run.path not in before)
         assert len(trace.runs) <= most_runs
         if step % 7 == 5:
-            plain = consolidate_frame(alive(plain, bound), bound)
+            plain = consolidate_frame(drop_ended(plain, bound), bound)
             assert trace.rows <= 1.5 * plain.height + policy.small
-    assert same(trace.read(EMPTY, until_after=bound), alive(plain, bound), bound)
+    assert same(trace.read(EMPTY, until_after=bound), drop_ended(plain, bound), bound)
     assert written < 12 * 20 * 300, "each row is written a few times only"
 
 
 def test_a_state_that_only_grows_has_few_runs(tmp_path: Path) -> None:
     trace = new_trace(tmp_path, Policy(small=40, cancelling=False))
     for step in range(300):
-        trace = trace.append(changes({"v": list(range(10))}, [(step, INFINITY, 1)] * 10), step, step)
+        trace = trace.append(make_frame({"v": list(range(10))}, [(step, INFINITY, 1)] * 10), step, step)
         trace = trace.compact(lambda rows, bound: rows, step, step)
         assert len(trace.runs) <= 3 * (trace.policy.tier(trace.rows) + 1)
     assert trace.rows == 3000
@@ -196,7 +196,7 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
     """Sums have no `_from`, and their columns differ from step to step: NaN has one of its own."""
     plan = Sweep(("k",), (AggregateColumn("sum", "v", "total"),))
     rng, files = random.Random(2), Files(str(tmp_path), durable=False)
-    empty = empty_sweep(plan, changes({"k": ["a"], "v": [1.0]}, [(0, 1, 1)]))
+    empty = empty_sweep(plan, make_frame({"k": ["a"], "v": [1.0]}, [(0, 1, 1)]))
     traces = {part: Trace(TraceId("state", "sum", part), (), files, Policy(small=3)) for part in empty}
     state = dict(empty)
     b0 = BEFORE_ALL
@@ -204,7 +204,9 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
         b1 = step * 10
         times = [b1 - 9 + rng.randrange(10) for _ in range(5)]
         values = [rng.choice([0.1, 1e16, float("nan"), float("inf")]) for _ in times]
-        new = changes({"k": [rng.choice("ab") for _ in times], "v": values}, [(t, t + 25, 1) for t in times])
+        new = make_frame(
+            {"k": [rng.choice("ab") for _ in times], "v": values}, [(t, t + 25, 1) for t in times]
+        )
         slice_ = Slice(b0, b1, first=step == 0)
         read = {
             "queue": traces["queue"].read(empty["queue"], due=(b0, b1)),
@@ -218,13 +220,13 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
                 return compact_sweep(plan, part, rows, bound)
 
             traces[part] = traces[part].append(added, step, b1).compact(shrink, step, b1)
-            state[part] = alive(pl.concat([state[part], added], how="diagonal"), b1)
+            state[part] = drop_ended(pl.concat([state[part], added], how="diagonal"), b1)
         b0 = b1
     assert all(len(trace.runs) <= 4 for trace in traces.values())
 
 
 def test_names_are_deterministic_and_never_taken_twice_in_a_step(tmp_path: Path) -> None:
-    frame = changes({"v": [1]}, [(0, 9, 1)])
+    frame = make_frame({"v": [1]}, [(0, 9, 1)])
     first = new_trace(tmp_path).append(frame, 7).append(frame, 7)
     again = new_trace(tmp_path).append(frame, 7).append(frame, 7)
     assert first.runs == again.runs
@@ -237,7 +239,7 @@ def test_names_are_deterministic_and_never_taken_twice_in_a_step(tmp_path: Path)
 
 
 def test_a_task_in_another_process_gets_descriptors(tmp_path: Path) -> None:
-    trace = new_trace(tmp_path).append(changes({"v": [1, 2]}, [(0, 9, 1), (3, 20, 1)]), 1)
+    trace = new_trace(tmp_path).append(make_frame({"v": [1, 2]}, [(0, 9, 1), (3, 20, 1)]), 1)
     runs = tuple(Run.from_json(run.to_json()) for run in trace.runs)
     assert runs == trace.runs
     there: Trace = pickle.loads(pickle.dumps(Trace(ID, runs, trace.files)))
@@ -246,7 +248,7 @@ def test_a_task_in_another_process_gets_descriptors(tmp_path: Path) -> None:
 
 def test_whole_files_expire(tmp_path: Path) -> None:
     policy = Policy(ExpiryBuckets(window=50, count=5), small=0)
-    rows = changes({"v": [1, 2, 3, 4, 5]}, [(t, u, 1) for t, u in enumerate([51, 60, 61, 100, INFINITY])])
+    rows = make_frame({"v": [1, 2, 3, 4, 5]}, [(t, u, 1) for t, u in enumerate([51, 60, 61, 100, INFINITY])])
     trace = new_trace(tmp_path, policy).append(rows, 1, 50)
     assert [(run.least_until, run.greatest_until) for run in trace.runs] == [
         (51, 60), (61, 61), (100, 100), (INFINITY, INFINITY),
@@ -263,7 +265,7 @@ def test_whole_files_expire(tmp_path: Path) -> None:
 
 def test_only_runs_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
     trace = new_trace(tmp_path, Policy(ExpiryBuckets(window=50, count=5), small=0))
-    trace = trace.append(changes({"v": [1, 2, 3]}, [(1, 55, 1), (2, 65, 1), (30, 75, 1)]), 1, 50)
+    trace = trace.append(make_frame({"v": [1, 2, 3]}, [(1, 55, 1), (2, 65, 1), (30, 75, 1)]), 1, 50)
     first, second, third = trace.runs
     trace.files.delete(second.path)
     assert trace.read(due=(50, 60))["v"].to_list() == [1]
@@ -277,7 +279,7 @@ def test_only_runs_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
 
 
 def test_what_ends_at_once_is_not_written(tmp_path: Path) -> None:
-    rows = changes({"v": [1, 2]}, [(1, 5, 1), (1, 6, 1)])
+    rows = make_frame({"v": [1, 2]}, [(1, 5, 1), (1, 6, 1)])
     assert new_trace(tmp_path).append(rows, 1, 6).runs == ()
     assert [run.rows for run in new_trace(tmp_path).append(rows, 1, 5).runs] == [1]
 
@@ -298,13 +300,13 @@ def test_columns_and_empty(tmp_path: Path) -> None:
     assert trace.read().is_empty()
     assert trace.read(EMPTY).schema == EMPTY.schema
     assert trace.read(EMPTY, columns=["v"]).columns == ["v"]
-    trace = trace.append(changes({"v": [4]}, [(0, 9, 1)]), 1)
+    trace = trace.append(make_frame({"v": [4]}, [(0, 9, 1)]), 1)
     assert trace.read(EMPTY, columns=["v", N], until_after=3).rows() == [(4, 1)]
     assert trace.read(EMPTY, columns=["v", N], until_after=9).schema == EMPTY.select("v", N).schema
 
 
 def test_other_types_under_the_same_name(tmp_path: Path) -> None:
-    trace = new_trace(tmp_path).append(changes({"v": ["a"]}, [(0, 9, 1)]), 1)
+    trace = new_trace(tmp_path).append(make_frame({"v": ["a"]}, [(0, 9, 1)]), 1)
     with pytest.raises(StoreError, match="do not have the same types"):
         trace.read(EMPTY)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 
 from everview import operators as P
 from everview.execute.pieces import PartitionedInputFile
-from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stacked
+from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
 from everview.operators.columnar.types import cast_columns, empty_frame
 from everview.plan.stages import Stage
 from everview.storage.compaction import Policy
@@ -53,7 +52,7 @@ class Program:
         # An aggregate without keys has one row from the beginning of time: in one partition only.
         slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
         states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
-        for place, work in enumerate(self.stage.work):
+        for place, work in enumerate(self.stage.nodes):
             below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.RegisterOperator)]
             if place in self.operators:
                 assert isinstance(work.node, P.StatefulOperator)
@@ -74,13 +73,13 @@ class Program:
         for port, pieces in enumerate(self.pieces):
             found = [piece.read(self.files, partition, self.slice) for piece in pieces]
             frames = [frame for frame in (ports[port], *found) if frame is not None]
-            ports[port] = stacked(frames) if frames else None
+            ports[port] = stack_frames(frames) if frames else None
         return ports
 
     def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
         """The rows of a register; those that were taken back at once are gone."""
         rows = registers[number]
-        rows = consolidate_frame(rows) if rows is not None and number in self.stage.sums else rows
+        rows = consolidate_frame(rows) if rows is not None and number in self.stage.cancelling else rows
         return None if rows is None or rows.is_empty() else rows
 
     def _write_views(self, registers: Sequence[Frame | None], done: TaskReport) -> None:
@@ -90,18 +89,16 @@ class Program:
             if rows is not None:
                 parts.setdefault(view, []).append(rows)
         for view, frames in parts.items():
-            frame = stacked(frames)
+            frame = stack_frames(frames)
             path = view_path(view, self.step, self.number, done.partition)
-            done.views.append((view, Run.of(path, frame, self.files.write_frame(path, frame))))
+            size = self.files.write_frame(path, frame)
+            done.views.append((view, Run.of(path, frame, size, self.step)))
 
 
 def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
-    """Where a stage writes the changes of a view: where the partition is known, the same every time.
-
-    Only the files that a manifest names count: else a name that no other attempt has is enough.
-    """
+    """Where a stage writes the changes of a view: where the partition is known, the same every time."""
     if partition is None:
-        return f"{TraceId('view', view).folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+        return TraceId("view", view).unique_path(step)
     return TraceId("view", view, partition=partition).path(step, stage)
 
 
@@ -126,21 +123,6 @@ class TaskReport:
                 for place, part, runs in self.states
             ],
         }
-
-
-def part_name(part: str, route: Sequence[int] | None) -> str:
-    """What a part of a state is called: with the keys by which its rows lie, as they must stay there.
-
-    >>> part_name("left", (0, 2)), part_name("left", ()), route_of("left_by_0_2"), route_of("left")
-    ('left_by_0_2', 'left', (0, 2), ())
-    """
-    return f"{part}_by_{'_'.join(map(str, route))}" if route else part
-
-
-def route_of(name: str) -> tuple[int, ...]:
-    """The keys by which the rows of a part lie."""
-    _, found, numbers = name.partition("_by_")
-    return tuple(map(int, numbers.split("_"))) if found else ()
 
 
 @dataclass(frozen=True)
@@ -171,7 +153,7 @@ class _OperatorStep:
         """Whether there is work without new rows; asked of what runs know, without reading them."""
         due = (slice_.b0, slice_.b1)
         queues = (run for part in self._queues for run in self.runs.get(part, ()))
-        return self.operator.wakes(slice_, any(self.runs.values())) or any(
+        return self.operator.runs_without_rows(slice_, any(self.runs.values())) or any(
             run.holds(None, due, None) for run in queues
         )
 
@@ -195,7 +177,7 @@ class _OperatorStep:
 
     def _trace(self, part: str) -> Trace:
         operator = self.program.operators[self.place]
-        id_ = TraceId("state", operator, part_name(part, self.route), self.partition)
+        id_ = TraceId("state", operator, part, self.partition, self.route or ())
         return Trace(
             id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
         )

@@ -15,7 +15,7 @@ from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.views import cut, views_in
+from everview.plan.views import cut_at_views, find_views
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 
@@ -70,8 +70,8 @@ def first_slice(
     step = before.step + 1
     since = {**before.since, name: first_instant(before)}
     view = views.views[name]
-    others = {views.plans[v]: v for v in views_in(view.plan, views.views)}
-    plan, origin = cut(view.physical, others)
+    others = {views.plans[v]: v for v in find_views(view.plan, views.views)}
+    plan, origin = cut_at_views(view.physical, others)
     kept = Kept(session, store.files, before, views.catalog)
     scans = {
         s: kept.known_rows(s, before.bound) if s.source == "rows" else kept.all_rows(s)

@@ -26,7 +26,7 @@ from everview.execute.tasks import RUN_LINES, ReadTask, by_trace, read_lines, ru
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, TIME
 from everview.ingest.refused import refused_rows, row_text, shown_text
 from everview.operators.base import column
-from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, consolidate_frame, stacked
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, consolidate_frame, stack_frames
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 
@@ -50,7 +50,7 @@ def settle_keys(
     task = KeyTask(entry, files, begin, step)
     if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
         read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
-        return by_trace(task.settle(*(stacked(frames) if frames else None for frames in read)))
+        return by_trace(task.settle(*(stack_frames(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
     places = [
         S.StructField(c, S.StringType() if type_ == pl.String else S.LongType())
@@ -140,4 +140,4 @@ def settle_versions(held: Frame | None, came: Frame, keys: Sequence[str], begin:
     if held is not None:
         replaced = held.join(versions.select(keys), on=list(keys), how="semi")
         changes.append(replaced.select(*own, *times, -pl.col(N)))
-    return consolidate_frame(stacked(changes)), ordered.filter(again)
+    return consolidate_frame(stack_frames(changes)), ordered.filter(again)

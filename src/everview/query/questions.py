@@ -28,7 +28,7 @@ from everview.execute.job import rows_of
 from everview.execute.kept import Kept
 from everview.ingest.bounds import LAST
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
-from everview.plan.views import cut, is_kept, views_in
+from everview.plan.views import cut_at_views, find_views, is_kept
 from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
@@ -68,12 +68,12 @@ class StoreSnapshot:
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
         compiled = compile_plan(whole, self.catalog, self.views, continuous=False)
-        read = list(dict.fromkeys(views_in(compiled.plan, self.views)))
+        read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
             self._require_known(name, t)
         for name in streams_in(compiled.plan, self.views):
             self._require_kept(name)
-        plan, _ = cut(compiled.physical, {self.views[name].physical: name for name in read})
+        plan, _ = cut_at_views(compiled.physical, {self.views[name].physical: name for name in read})
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at)
         return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
 

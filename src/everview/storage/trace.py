@@ -4,11 +4,11 @@ A task is given the runs that the last manifest names, reads of them what it nee
 and hands back the new list; the files of the old one stay until no manifest names them.
 
 >>> import tempfile
->>> from everview.operators.columnar.frame import changes, consolidate_frame
+>>> from everview.operators.columnar.frame import make_frame, consolidate_frame
 >>> folder = tempfile.TemporaryDirectory()
 >>> trace = Trace(TraceId("state", "join3", "left", 5), (), Files(folder.name))
->>> trace = trace.append(changes({"v": [1, 2]}, [(0, 5, 1), (3, 9, 1)]), step=1, bound=4)
->>> trace = trace.append(changes({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
+>>> trace = trace.append(make_frame({"v": [1, 2]}, [(0, 5, 1), (3, 9, 1)]), step=1, bound=4)
+>>> trace = trace.append(make_frame({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
 >>> trace.read(until_after=7).rows()
 [(2, 3, 9, 1), (2, 6, 9, -1)]
 >>> trace.merged(trace.runs, consolidate_frame, step=2, bound=7).runs
@@ -67,7 +67,7 @@ class Trace:
 
     def _write(self, frame: Frame, step: int, sequence: int) -> Run:
         path = self.id.path(step, sequence)
-        return Run.of(path, frame, self.files.write_frame(path, frame))
+        return Run.of(path, frame, self.files.write_frame(path, frame), step, sequence)
 
     def read(
         self,

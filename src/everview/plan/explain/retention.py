@@ -36,7 +36,11 @@ def state_of(operators: Sequence[StatefulOperator]) -> tuple[StatePart, ...]:
         known = found.get((part.text, part.duration))
         found[part.text, part.duration] = part if known is None else _together(known, part)
     parts = sorted(found.values(), key=lambda part: _FIRST.get(part.text, len(_FIRST)))
-    if len(parts) > 1 and [p.text for p in parts[:2]] == list(_FIRST) and parts[0].manner == parts[1].manner:
+    if (
+        len(parts) > 1
+        and [p.text for p in parts[:2]] == list(_FIRST)
+        and parts[0].retention == parts[1].retention
+    ):
         parts[:2] = [replace(_together(parts[0], parts[1]), text="both inputs")]
     return tuple(parts)
 

@@ -65,6 +65,6 @@ def parts_text(parts: Sequence[StatePart]) -> str:
     """
     together = [
         (manner, " and ".join(part.text for part in same))
-        for manner, same in groupby(parts, key=lambda part: part.manner)
+        for manner, same in groupby(parts, key=lambda part: part.retention)
     ]
     return "; ".join(f"{what}, {manner}" if manner else what for manner, what in together)
