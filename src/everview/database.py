@@ -315,7 +315,7 @@ class Database:
         return explain_script(sql, self._catalog, self.manifest().since)
 
     def view(self, name: str) -> ChartView:
-        """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
+        """Return a view for charts: `db.view("v").plot()` draws its numbers over time."""
         from everview.query.questions import require_view
 
         self._pipeline.check()
@@ -325,7 +325,7 @@ class Database:
         return ChartView(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
     def timeline(self, view: str, since: Instant = None, until: Instant = None) -> TimelineChart:
-        """The rows of a view as bars, from when until when they hold: the newest, or those of a range."""
+        """Return the rows of a view as bars over time: the newest, or those of a range."""
         return self.view(view).timeline(since, until)
 
     def status(self) -> Status:

@@ -13,7 +13,14 @@ from everview.algebra.types import INT
 from everview.errors import StoreError
 from everview.execute.catalyst import Row
 from everview.execute.lanes import InputProjection, Lane
-from everview.execute.pieces import PartitionedInputFile, due, merge_waiting, pieces_of, run_name, write_piece
+from everview.execute.pieces import (
+    ArrivalId,
+    PartitionedInputFile,
+    due,
+    merge_waiting,
+    pieces_of,
+    write_piece,
+)
 from everview.operators import ScanOperator
 from everview.operators.columnar.frame import Frame, Slice, make_frame
 from everview.storage.compaction import Policy
@@ -67,7 +74,7 @@ def test_each_row_comes_to_its_partition_once(
 ) -> None:
     files = Files(str(tmp_path_factory.mktemp("ports")), durable=False)
     lane = carried(begin="b2" if moved else "_from", condition="b1" if asks else None)
-    run = write_piece(PORT, lane, rows(values), run_name(1, ["k"]), files, PARTITIONS, here=0)
+    run = write_piece(PORT, lane, rows(values), ArrivalId.of(1, ["k"]), files, PARTITIONS, here=0)
     expected: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
     for value, at, partition, wanted in values:
         if b0 < at <= b0 + length and (wanted or not asks):
@@ -84,14 +91,15 @@ def test_rows_without_a_place(tmp_path: Path) -> None:
     two = rows([(1, 5, 2, True), (2, 6, 1, True)])
     everywhere, anywhere = carried(place=None, everywhere=True), carried(place=None)
     for lane, expected in ((everywhere, [2, 2, 2]), (anywhere, [0, 2, 0])):
-        written = write_piece(PORT, lane, two, run_name(1, ["k"]), files, PARTITIONS, here=4)
+        written = write_piece(PORT, lane, two, ArrivalId.of(1, ["k"]), files, PARTITIONS, here=4)
         assert written is not None
         assert [len(part) for part in read(written, lane, files, Slice(0, 9))] == expected
 
 
 def test_a_damaged_piece_is_named(tmp_path: Path) -> None:
     files = Files(str(tmp_path), durable=False)
-    written = write_piece(PORT, carried(), rows([(1, 5, 0, True)]), "p.arrow", files, PARTITIONS, here=0)
+    arrival = ArrivalId(1, "", "p")
+    written = write_piece(PORT, carried(), rows([(1, 5, 0, True)]), arrival, files, PARTITIONS, here=0)
     assert written is not None
     files.write(written.path, b"no Arrow file")
     with pytest.raises(StoreError, match=r"p\.arrow is damaged"):
@@ -104,8 +112,10 @@ def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
         Lane(scan, 0, port, Row.of(["c0"], (INT,)), InputProjection(("c0",), partition=place))
         for port, place in enumerate(("0", "1"))
     )
-    names = [run_name(1, [old.key]), run_name(2, [old.key, new.key])]
-    inbox = tuple(Run(f"inbox/s/{n}", 1, 9, 9, at, at, 0) for at, n in enumerate(names, 1))
+    arrivals = [ArrivalId.of(1, [old.key]), ArrivalId.of(2, [old.key, new.key])]
+    inbox = tuple(
+        Run("inbox/s/x", 1, 9, 9, at, at, 0, arrival=a.id, lanes=a.lanes) for at, a in enumerate(arrivals, 1)
+    )
     ports = {TraceId("port", old.key): inbox, TraceId("port", new.key): inbox[1:]}
     manifest = Manifest(traces={TraceId("inbox", "s"): inbox, **ports})
     both = due([old, new], manifest, Slice(0, 5))
@@ -132,10 +142,9 @@ def test_many_runs_that_wait_are_merged_with_their_pieces(
     port = TraceId("port", lane.key)
     traces: dict[TraceId, tuple[Run, ...]] = {}
     for number, values in enumerate(batches):
-        name, frame = run_name(number, [lane.key]), rows(values)
-        path = f"{inbox.folder}/{name}"
-        raw = Run.of(path, frame, files.write_frame(path, frame))
-        piece = write_piece(port, carried(), frame, name, files, PARTITIONS, here=0)
+        arrival, frame = ArrivalId.of(number, [lane.key]), rows(values)
+        raw = arrival.write(inbox, frame, files)
+        piece = write_piece(port, carried(), frame, arrival, files, PARTITIONS, here=0)
         assert piece is not None
         traces[inbox] = (*traces.get(inbox, ()), raw)
         traces[port] = (*traces.get(port, ()), piece)

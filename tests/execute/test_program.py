@@ -81,7 +81,7 @@ class Loop:
     def parts(self) -> dict[tuple[P.Operator, str], Trace]:
         kernels = {k.name.casefold(): k for k in stateful_operators([self.plan])}
         return {
-            (kernels[t.owner], t.part.partition("_by_")[0]): Trace(t, runs, self.files)
+            (kernels[t.owner], t.part): Trace(t, runs, self.files)
             for t, runs in self.traces.items()
             if t.kind == "state"
         }

@@ -61,7 +61,7 @@ def kept(view: CompiledView, seed: int) -> State:
         new = {name: [r for r in rows if b0 < r.from_ <= b1] for name, rows in inputs.items()}
         pipeline.step(new, Slice(b0, b1, first=number == 0))
         found |= {
-            (trace.owner, trace.part.partition("_by_")[0])
+            (trace.owner, trace.part)
             for trace, runs in pipeline.traces.items()
             if trace.kind == "state" and runs
         }

@@ -202,9 +202,9 @@ def test_state_is_found_by_its_name() -> None:
     pipeline = StagedPipeline({"v": first}, rng, 3)
     new = {name: [r for r in rows if r.from_ <= 6] for name, rows in inputs.items()}
     pipeline.step(new, Slice(BEFORE_ALL, 6, first=True))
-    parts = {trace.part for trace in pipeline.traces if trace.kind == "state"}
+    parts = {(trace.part, trace.route) for trace in pipeline.traces if trace.kind == "state"}
     assert parts
-    assert parts <= {"left_by_0_1", "right_by_0_1"}
+    assert parts <= {("left", (0, 1)), ("right", (0, 1))}
     work = Prepared.of({"v": first, "w": second}, pipeline.traces)
     assert exchanges(work.stages) == 2
     assert exchanges(Prepared.of({"v": first, "w": second}, {}).stages) == 1
@@ -215,7 +215,10 @@ def test_state_that_lies_by_different_keys_is_refused() -> None:
     kernel = stateful_operators([join])[0]
     run = (Run("x", 1, 5, 5, 0, 0, 0),)
     name = kernel.name
-    traces = {TraceId("state", name, "left_by_0"): run, TraceId("state", name, "right_by_1"): run}
+    traces = {
+        TraceId("state", name, "left", route=(0,)): run,
+        TraceId("state", name, "right", route=(1,)): run,
+    }
     with pytest.raises(StoreError, match="lies by different keys"):
         Prepared.of({"v": join}, traces)
 

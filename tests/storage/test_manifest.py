@@ -22,16 +22,23 @@ instants = st.integers(BEFORE_ALL, INFINITY)
 names = st.text(max_size=8)
 runs = st.builds(
     Run, st.text(), st.integers(1), instants, instants, instants, instants, st.integers(0),
-    st.lists(instants, max_size=7).map(tuple),
+    st.lists(instants, max_size=7).map(tuple), st.none() | st.integers(0), st.integers(0), st.integers(-1),
+    names, st.none() | names,
 )  # fmt: skip
 ids = st.builds(
-    TraceId, st.sampled_from(["state", "view", "inbox", "late", "rejected"]), names, names, st.integers(0, 99)
+    TraceId,
+    st.sampled_from(["state", "view", "inbox", "late", "rejected"]),
+    names,
+    names,
+    st.integers(0, 99),
+    st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    st.integers(0, 99),
 )
 some_manifests = st.builds(
     Manifest, st.integers(0, 10**9), instants, st.dictionaries(names, st.dictionaries(names, instants)),
     instants,
     st.dictionaries(ids, st.lists(runs, min_size=1, max_size=3).map(tuple), max_size=4),
-    st.none() | st.integers(0, 10**9), st.dictionaries(names, st.integers() | names), st.booleans(),
+    st.none() | st.integers(0, 10**9), st.booleans(),
 )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def test_made_once_and_opened_again(tmp_path: Path) -> None:
     for again in (Store.open(str(path)), Store.open(str(path), create=True), Store.open(f"file://{path}")):
         assert again.settings == made.settings
     assert json.loads((path / "everview.json").read_text()) == {
-        "format": 2, "partitions": 4, "time_zone": "Europe/Berlin",
+        "format": 3, "partitions": 4, "time_zone": "Europe/Berlin",
     }  # fmt: skip
     assert Store.open(str(path)).manifest() == Manifest()
 
@@ -112,7 +112,7 @@ def test_no_right_to_make_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         Store.open(str(tmp_path / "new"), create=True)
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"format": 2, "colour": "red"}'])
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"format": 3, "colour": "red"}'])
 def test_damaged_settings(tmp_path: Path, content: str) -> None:
     (tmp_path / "everview.json").write_text(content)
     with pytest.raises(StoreError, match=r"everview\.json is damaged"):
@@ -120,19 +120,24 @@ def test_damaged_settings(tmp_path: Path, content: str) -> None:
 
 
 def test_a_newer_store(tmp_path: Path) -> None:
-    (tmp_path / "everview.json").write_text('{"format": 3, "colour": "red"}')
-    with pytest.raises(StoreError, match=r"made by a newer Everview \(format 3, this one reads 2\)"):
+    (tmp_path / "everview.json").write_text('{"format": 4, "colour": "red"}')
+    with pytest.raises(StoreError, match=r"made by a newer Everview \(format 4, this one reads 3\)"):
         Store.open(str(tmp_path))
 
 
-def test_an_older_store() -> None:
-    """`format-1` was written by the last version before all bytes of a string counted in its hash."""
-    path = Path(__file__).parent / "stores" / "format-1"
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_store(version: int) -> None:
+    """Each was written by the last version of its format.
+
+    After 1 all bytes of a string counted in its hash. After 2 operators and columns of state were renamed,
+    and facts that stood in names of files became fields of the manifest.
+    """
+    path = Path(__file__).parent / "stores" / f"format-{version}"
     for create in (False, True):
         with pytest.raises(StoreError) as refused:
             Store.open(str(path), create=create)
         assert str(refused.value) == (
-            f"the store {path} was made by an older Everview (format 1, this one reads 2)\n"
+            f"the store {path} was made by an older Everview (format {version}, this one reads 3)\n"
             "  next: run its SQL with --path on a new folder, or open it with the Everview that made it"
         )
 

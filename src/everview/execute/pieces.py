@@ -7,10 +7,9 @@ goes needs no Spark between its rows and its kernels: a task opens its own part 
 from __future__ import annotations
 
 import hashlib
-import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +23,6 @@ from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 
-_NAME = re.compile(r"\d+-[0-9a-f]{32}-([0-9a-f]{16})\.arrow")
 AT = "_at"  # when a row came to be, where that is not its begin
 
 
@@ -45,9 +43,35 @@ class PartitionedInputFile:
         return None if rows.is_empty() else rows
 
 
-def run_name(step: int, lanes: Iterable[str]) -> str:
-    """A name for the file of a run and those of its pieces, which tells for which lanes there are some."""
-    return f"{step:08}-{uuid.uuid4().hex}-{_fingerprint(lanes)}.arrow"
+@dataclass(frozen=True)
+class ArrivalId:
+    """Rows that came together: a run of an inbox and its pieces share the id.
+
+    `lanes` is a fingerprint of the keys of the lanes for which there are pieces.
+    """
+
+    step: int
+    lanes: str
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @classmethod
+    def of(cls, step: int, lanes: Iterable[str]) -> ArrivalId:
+        """Return a new arrival with pieces for lanes of these keys."""
+        return cls(step, _fingerprint(lanes))
+
+    def write(self, inbox: TraceId, rows: Frame, files: Files) -> Run:
+        """Write the run of the inbox."""
+        path = inbox.unique_path(self.step, self.id)
+        run = Run.of(path, rows, files.write_frame(path, rows), self.step)
+        return replace(run, arrival=self.id, lanes=self.lanes)
+
+    def write_parts(
+        self, port: TraceId, parts: Sequence[Frame], begins: tuple[int, int], files: Files
+    ) -> Run:
+        """Write a piece, of rows that begin within some bounds before they are projected."""
+        path = port.unique_path(self.step, self.id)
+        run = Run.of(path, stack_frames(parts), files.write_parts(path, parts), self.step)
+        return replace(run, least_from=begins[0], greatest_from=begins[1], arrival=self.id)
 
 
 def _fingerprint(lanes: Iterable[str]) -> str:
@@ -58,7 +82,7 @@ def write_piece(
     trace: TraceId,
     projection: InputProjection,
     rows: Frame,
-    name: str,
+    arrival: ArrivalId,
     files: Files,
     partitions: int,
     here: int,
@@ -77,10 +101,8 @@ def write_piece(
         parts = [piece if p == here % partitions else piece.clear() for p in range(partitions)]
     else:
         parts = _by_place(piece, rows.get_column(projection.partition).to_numpy(), partitions)
-    path = f"{trace.folder}/{name}"
     begins = rows.get_column(FROM).to_numpy()
-    run = Run.of(path, piece, files.write_parts(path, parts))
-    return replace(run, least_from=int(begins.min()), greatest_from=int(begins.max()))
+    return arrival.write_parts(trace, parts, (int(begins.min()), int(begins.max())), files)
 
 
 def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
@@ -106,14 +128,14 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
     pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
     for scan in {lane.scan: None for lane in lanes}:
-        ending = f"-{_fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)}.arrow"
+        now = _fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)
         inbox = manifest.runs(TraceId("inbox", scan.relation))
         here = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
-        rest[scan] = tuple(r for r in here if not r.path.endswith(ending))
-        names = {_name(run) for run in here if run.path.endswith(ending)}
+        rest[scan] = tuple(r for r in here if r.lanes != now)
+        arrivals = {r.arrival for r in here if r.lanes == now}
         for lane in lanes:
             if lane.scan == scan:
-                found = (run for run in manifest.runs(TraceId("port", lane.key)) if _name(run) in names)
+                found = (run for run in manifest.runs(TraceId("port", lane.key)) if run.arrival in arrivals)
                 port = pieces.setdefault((lane.stage, lane.port), [])
                 port += [PartitionedInputFile(run, lane.projection.broadcast) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
@@ -126,31 +148,29 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
     for trace, runs in manifest.of("inbox").items():
         kinds: dict[str, list[Run]] = {}
         for run in runs:
-            if run.greatest_from > manifest.bound and (lanes := _NAME.fullmatch(_name(run))):
-                kinds.setdefault(lanes[1], []).append(run)
-        for fingerprint, waiting in kinds.items():
+            if run.greatest_from > manifest.bound and run.lanes is not None:
+                kinds.setdefault(run.lanes, []).append(run)
+        for lanes, waiting in kinds.items():
             for group in merges(waiting, policy, manifest.bound):
-                name = f"{manifest.step:08}-{uuid.uuid4().hex}-{fingerprint}.arrow"
+                arrival = ArrivalId(manifest.step, lanes)
                 rows = stack_frames([files.read_frame(run.path) for run in group])
-                path = f"{trace.folder}/{name}"
-                merged = Run.of(path, rows, files.write_frame(path, rows))
+                merged = arrival.write(trace, rows, files)
                 changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
-                names = {_name(run) for run in group}
+                merging = {run.arrival for run in group}
                 for port, pieces in ports.items():
-                    mine = [piece for piece in pieces if _name(piece) in names]
+                    mine = [piece for piece in pieces if piece.arrival in merging]
                     if mine:
-                        one = _merged_pieces(mine, f"{port.folder}/{name}", files)
+                        one = _merged_pieces(mine, arrival, port, files)
                         changed[port] = _in_place_of(mine, changed.get(port, pieces), one)
     return changed
 
 
-def _merged_pieces(pieces: Sequence[Run], path: str, files: Files) -> Run:
+def _merged_pieces(pieces: Sequence[Run], arrival: ArrivalId, port: TraceId, files: Files) -> Run:
     """One piece in the place of some, part by part."""
     read = [files.read_parts(piece.path) for piece in pieces]
     parts = [stack_frames(frames) for frames in zip(*read, strict=True)]
-    run = Run.of(path, stack_frames(parts), files.write_parts(path, parts))
     begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
-    return replace(run, least_from=begins[0], greatest_from=begins[1])
+    return arrival.write_parts(port, parts, begins, files)
 
 
 def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple[Run, ...]:
@@ -160,9 +180,5 @@ def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple
 
 def pieces_of(manifest: Manifest) -> dict[TraceId, tuple[Run, ...]]:
     """The pieces whose runs still wait."""
-    names = {_name(run) for runs in manifest.of("inbox").values() for run in runs}
-    return {t: tuple(r for r in runs if _name(r) in names) for t, runs in manifest.of("port").items()}
-
-
-def _name(run: Run) -> str:
-    return run.path.rsplit("/", 1)[-1]
+    waiting = {run.arrival for runs in manifest.of("inbox").values() for run in runs}
+    return {t: tuple(r for r in runs if r.arrival in waiting) for t, runs in manifest.of("port").items()}

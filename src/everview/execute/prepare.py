@@ -14,7 +14,7 @@ from typing import Any
 from everview import operators as P
 from everview.errors import StoreError
 from everview.execute.pieces import PartitionedInputFile
-from everview.execute.program import Program, part_name, route_of
+from everview.execute.program import Program
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import Slice
 from everview.plan.regions import Route
@@ -79,7 +79,7 @@ class Prepared:
             if trace.kind == "state" and trace.owner in self._places:
                 number, place = self._places[trace.owner]
                 parts = kept[number, trace.partition].setdefault(place, {})
-                parts[trace.part.partition("_by_")[0]] = runs
+                parts[trace.part] = runs
         programs = []
         for number, stage in enumerate(self.stages):
             operators = {
@@ -112,7 +112,7 @@ class Prepared:
             for place, part, runs in report["states"]:
                 kernel, route = work[place].kernel, work[place].route
                 assert kernel is not None
-                trace = TraceId("state", self.names[kernel], part_name(part, route), report["partition"])
+                trace = TraceId("state", self.names[kernel], part, report["partition"], route or ())
                 known = {run.path: run for run in before.get(trace, ())}
                 traces[trace] = tuple(known[r] if isinstance(r, str) else Run.from_json(r) for r in runs)
         return Evaluated(traces, changes)
@@ -122,13 +122,13 @@ def _fixed(names: Mapping[P.StatefulOperator, str], before: Traces) -> dict[P.St
     """By which keys the state of each kernel lies that has some."""
     routes: dict[str, Route] = {}
     for trace, runs in before.items():
-        if trace.kind == "state" and runs:
-            route = route_of(trace.part)
-            if routes.setdefault(trace.owner, route) != route:
-                raise StoreError(
-                    f"the state of {trace.owner} lies by different keys in different places",
-                    next_step="put the store back from a backup, or build it anew from its sources",
-                )
+        if trace.kind != "state" or not runs:
+            continue
+        if routes.setdefault(trace.owner, trace.route) != trace.route:
+            raise StoreError(
+                f"the state of {trace.owner} lies by different keys in different places",
+                next_step="put the store back from a backup, or build it anew from its sources",
+            )
     return {k: routes[name.casefold()] for k, name in names.items() if name.casefold() in routes}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -92,16 +91,14 @@ class Program:
         for view, frames in parts.items():
             frame = stack_frames(frames)
             path = view_path(view, self.step, self.number, done.partition)
-            done.views.append((view, Run.of(path, frame, self.files.write_frame(path, frame))))
+            size = self.files.write_frame(path, frame)
+            done.views.append((view, Run.of(path, frame, size, self.step)))
 
 
 def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
-    """Where a stage writes the changes of a view: where the partition is known, the same every time.
-
-    Only the files that a manifest names count: else a name that no other attempt has is enough.
-    """
+    """Where a stage writes the changes of a view: where the partition is known, the same every time."""
     if partition is None:
-        return f"{TraceId('view', view).folder}/{step:08}-{uuid.uuid4().hex}.arrow"
+        return TraceId("view", view).unique_path(step)
     return TraceId("view", view, partition=partition).path(step, stage)
 
 
@@ -126,21 +123,6 @@ class TaskReport:
                 for place, part, runs in self.states
             ],
         }
-
-
-def part_name(part: str, route: Sequence[int] | None) -> str:
-    """What a part of a state is called: with the keys by which its rows lie, as they must stay there.
-
-    >>> part_name("left", (0, 2)), part_name("left", ()), route_of("left_by_0_2"), route_of("left")
-    ('left_by_0_2', 'left', (0, 2), ())
-    """
-    return f"{part}_by_{'_'.join(map(str, route))}" if route else part
-
-
-def route_of(name: str) -> tuple[int, ...]:
-    """The keys by which the rows of a part lie."""
-    _, found, numbers = name.partition("_by_")
-    return tuple(map(int, numbers.split("_"))) if found else ()
 
 
 @dataclass(frozen=True)
@@ -195,7 +177,7 @@ class _OperatorStep:
 
     def _trace(self, part: str) -> Trace:
         operator = self.program.operators[self.place]
-        id_ = TraceId("state", operator, part_name(part, self.route), self.partition)
+        id_ = TraceId("state", operator, part, self.partition, self.route or ())
         return Trace(
             id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
         )

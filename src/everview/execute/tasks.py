@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import gc
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -139,17 +138,14 @@ def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tupl
 
 
 def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
-    """Writes a frame as a run.
-
-    Only the files that a manifest names count: a name that no other attempt has is enough.
-    """
-    path = f"{trace.folder}/{step:08}-{uuid.uuid4().hex}.arrow"
-    return Run.of(path, frame, files.write_frame(path, frame))
+    """Write a frame as a run under a name that no other attempt has."""
+    path = trace.unique_path(step)
+    return Run.of(path, frame, files.write_frame(path, frame), step)
 
 
 def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
     """A line that tells of a run."""
-    return _line(json.dumps(vars(trace)), json.dumps(run.to_json()))
+    return _line(json.dumps(trace.to_json()), json.dumps(run.to_json()))
 
 
 def told_line(text: str) -> pa.RecordBatch:
@@ -164,7 +160,7 @@ def _line(trace: str, run: str) -> pa.RecordBatch:
 
 def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
     """The runs that lines tell of."""
-    return by_trace((TraceId(**json.loads(t)), Run.from_json(json.loads(run))) for t, run in lines)
+    return by_trace((TraceId.from_json(json.loads(t)), Run.from_json(json.loads(run))) for t, run in lines)
 
 
 def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:

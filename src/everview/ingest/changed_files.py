@@ -69,7 +69,7 @@ def changed_files(
 
 
 def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
-    """How far each source of files was read in a batch: the number of an entry of its log."""
+    """Return how far each file source was read in a batch: the number of an entry of its log."""
     try:
         lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()
     except FileMissing:
@@ -80,7 +80,7 @@ def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
 
 
 def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
-    """The files that a source has read, with their modification times."""
+    """Return the files that a source has read, with their modification times."""
     logs = log_entries(checkpoint, name)
     whole = max((number for number, (_, compact) in logs.items() if compact), default=-1)
     read: dict[str, int] = {}
@@ -94,7 +94,7 @@ def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
 
 
 def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
-    """The entries of the log of a source by their numbers: the path, and whether it holds all before it, too.
+    """Return the entries of the log of a source by number: the path, and whether it includes all before it.
 
     An entry of the log is a file; now and then all entries are written into one that ends in .compact.
     """

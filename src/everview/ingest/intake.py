@@ -21,7 +21,7 @@ from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry, TableEntry
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
-from everview.execute.pieces import run_name, write_piece
+from everview.execute.pieces import ArrivalId, write_piece
 from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
@@ -101,7 +101,9 @@ def take_in(
     for line in lines:
         for name, came in line["arrived"].items():
             arrived[name] += Arrived(**came)
-    written = ((TraceId(**trace), Run.from_json(run)) for line in lines for trace, run in line["traces"])
+    written = (
+        (TraceId.from_json(trace), Run.from_json(run)) for line in lines for trace, run in line["traces"]
+    )
     reason = next((line["reason"] for line in lines if line["reason"] is not None), None)
     traces = by_trace(written)
     for entry in sources.entries:
@@ -128,7 +130,7 @@ class _TaskIntake:
         return json.dumps(
             {
                 "arrived": {name: vars(came) for name, came in self.arrived.items()},
-                "traces": [[vars(trace), run.to_json()] for trace, run in self.traces],
+                "traces": [[trace.to_json(), run.to_json()] for trace, run in self.traces],
                 "aside": {name: [run.to_json() for run in runs] for name, runs in self.aside.items()},
                 "reason": self.reason,
             }
@@ -184,24 +186,22 @@ class IntakeTask:
         good, late, arrived = split_late(wide, entry, self.manifest, self.step)
         done.arrived[entry.name] = replace(arrived, rejected=refused)
         if late is not None:
-            self._write(TraceId("late", entry.name), late, done)
+            done.traces.append(self._written(TraceId("late", entry.name), late))
         if good.is_empty():
             return
+        inbox = TraceId("inbox", entry.name)
         if FILE in good.columns:
-            trace = TraceId("inbox", entry.name)
-            path = f"{trace.folder}/{run_name(self.step, ())}"
-            done.aside.setdefault(entry.name, []).append(
-                Run.of(path, good, self.files.write_frame(path, good))
-            )
+            _, run = self._written(inbox, good)
+            done.aside.setdefault(entry.name, []).append(run)
             return
         lanes = self.projections[number]
-        name = run_name(self.step, lanes)
+        arrival = ArrivalId.of(self.step, lanes)
         own = [column(i) for i in range(len(entry.columns))]
-        self._write(TraceId("inbox", entry.name), good.select(*own, *CHANGE), done, name)
+        done.traces.append((inbox, arrival.write(inbox, good.select(*own, *CHANGE), self.files)))
         context = TaskContext.get()
         here = 0 if context is None else context.partitionId()
         for key, lane in lanes.items():
-            piece = write_piece(TraceId("port", key), lane, good, name, self.files, self.partitions, here)
+            piece = write_piece(TraceId("port", key), lane, good, arrival, self.files, self.partitions, here)
             done.traces += [] if piece is None else [(TraceId("port", key), piece)]
 
     def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
@@ -233,11 +233,10 @@ class IntakeTask:
     def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _TaskIntake) -> None:
         done.reason = done.reason or str(reason[0])
         rows = refused_rows(reason, text, self.step, known_from(self.manifest))
-        self._write(TraceId("rejected", entry.name), rows, done)
+        done.traces.append(self._written(TraceId("rejected", entry.name), rows))
 
-    def _write(self, trace: TraceId, rows: Frame, done: _TaskIntake, name: str | None = None) -> None:
-        path = f"{trace.folder}/{name or run_name(self.step, ())}"
-        done.traces.append((trace, Run.of(path, rows, self.files.write_frame(path, rows))))
+    def _written(self, trace: TraceId, rows: Frame) -> tuple[TraceId, Run]:
+        return trace, write_run(trace, rows, self.files, self.step)
 
 
 def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:

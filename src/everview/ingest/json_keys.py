@@ -21,7 +21,7 @@ _LONGEST = 100  # signs of a key that are told
 
 
 def undeclared_keys(lines: pl.Series, declared: Iterable[str]) -> list[str]:
-    """The keys of objects, each a text, that are no declared column; not those of objects inside them.
+    """Return the keys of objects, each a text, that are no declared column; not those of objects inside them.
 
     >>> lines = pl.Series(['{"K": 1, "a": {"b": "x: \\\\"c\\\\": 2"}}', '{"k": 2, "d": [{"e": 1}]}'])
     >>> undeclared_keys(lines, ["k"])
@@ -41,7 +41,7 @@ def undeclared_keys(lines: pl.Series, declared: Iterable[str]) -> list[str]:
 
 
 def _keys(line: str) -> Iterable[str]:
-    """The keys of an object; none where options of Spark allow what is no JSON."""
+    """Return the keys of an object; none where options of Spark allow what is no JSON."""
     try:
         found = json.loads(line, strict=False)
     except (ValueError, RecursionError):

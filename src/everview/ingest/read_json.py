@@ -35,16 +35,16 @@ from everview.operators.base import column
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-# What a text begins with that may be a time without a date: such a time, or an escaped sign. The end of a key
-# must not look like it: then every line would be read again.
+# The beginning of a text that may be a time without a date: such a time, or an escaped sign. The end of a key
+# must not match: then every line would be parsed twice.
 TIME_OF_DAY = r'"\s*(?:T[0-9]|[0-9]{1,3}:|[^"\\]{0,4}\\)'
-_OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
+_OF_LINES = ("linesep", "encoding", "charset")  # options of the reader of lines
 
 
 def open_json(
     session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
 ) -> DataFrame:
-    """The rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
+    """Return the rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
     json = _Json(entry, source)
     whole = json.whole
     place = place_of(entry)

@@ -61,7 +61,7 @@ def open_parquet(
     found_columns: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
+    """Return the rows of Parquet files. Spark only lists the files: no column of theirs is selected."""
     listed = load_files(session, entry, "binaryFile", file_options(entry), _LISTED, files)
     fields = [S.StructField(column(i), spark_type(f.type)) for i, f in enumerate(entry.columns)]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]

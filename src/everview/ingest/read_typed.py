@@ -33,7 +33,7 @@ from everview.operators.base import column
 def open_typed(
     session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
 ) -> DataFrame:
-    """The rows of a source whose columns are found by their names, each cast to its declared type."""
+    """Return the rows of a source whose columns are found by their names, each cast to its declared type."""
     if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         frame = load_files(session, entry, source.format, file_options(entry), S.StructType(fields), files)

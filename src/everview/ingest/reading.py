@@ -137,7 +137,7 @@ def required_cases(entry: FedEntry) -> list[str]:
 
 
 def source_name(entry: FedEntry) -> str:
-    """The name under which Spark remembers how far a source was read."""
+    """Return the name under which Spark records how far a source was read."""
     return names.source_log_name(entry.name, entry.incarnation)
 
 
@@ -167,7 +167,7 @@ def load_files(
     schema: S.StructType | str | None = None,
     files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The files of a source as a stream, as Spark finds them; or just those whose URIs are given."""
+    """Return the files of a source as a stream; or, as a batch, only those whose URIs are given."""
     assert entry.source is not None
     if files is None:
         reader = session.readStream.format(format_).options(**options)

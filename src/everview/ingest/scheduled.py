@@ -66,7 +66,7 @@ class Change:
 
     def trace(self, entry: TableEntry, relation: str) -> TraceId:
         """Return the trace with the rows of one of its relations."""
-        return TraceId("scheduled", entry.name, f"{self.number}-{relation}")
+        return TraceId("scheduled", entry.name, relation, change=self.number)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as plain values for JSON."""

@@ -37,8 +37,8 @@ class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
     `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
-    `differences` is where tasks report how the columns of files differ from those declared. `in_slots` puts
-    the columns of one source, by its number, where those of all sources are.
+    `differences` is an accumulator: tasks add how the columns of files differ from those declared. `in_slots`
+    puts the columns of one source, by its number, into the slots of all sources.
     """
 
     entries: tuple[FedEntry, ...]
@@ -101,7 +101,7 @@ class Sources:
         return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections, in_slots)
 
     def with_files(self, frame: DataFrame, files: Mapping[str, Sequence[str]]) -> DataFrame:
-        """A batch in which the rows of some sources are those of just the files given, as URIs."""
+        """Return a batch in which the rows of some sources are those of just the files given, as URIs."""
         if not files:
             return frame
         assert self.differences is not None

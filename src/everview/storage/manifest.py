@@ -112,7 +112,7 @@ class Manifest:
         body = {
             **{name: value for name, value in vars(self).items() if name != "traces"},
             "traces": [
-                {**vars(trace), "runs": [run.to_json() for run in self.traces[trace]]}
+                {**trace.to_json(), "runs": [run.to_json() for run in self.traces[trace]]}
                 for trace in sorted(self.traces)
             ],
         }
@@ -134,8 +134,8 @@ class Manifest:
         if not isinstance(body, dict) or whole.get("crc32") != _checksum(body):
             raise ValueError("its checksum is wrong")
         traces = {
-            TraceId(t["kind"], t["owner"], t["part"], t["partition"]): tuple(map(Run.from_json, t["runs"]))
-            for t in body.pop("traces")
+            TraceId.from_json(t): tuple(map(Run.from_json, runs))
+            for runs, t in ((t.pop("runs"), t) for t in body.pop("traces"))
         }
         body["marks"] = tuple((step, bound) for step, bound in body["marks"])
         body["counts"] = {name: tuple(counts) for name, counts in body["counts"].items()}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import bisect
 import os
-import re
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ FOLDERS = {
     "rejected": "rejected", "port": "ports", "scheduled": "scheduled",
 }  # fmt: skip
 
-_NUMBERS = re.compile(r"p\d+-(\d+)-(\d+)\.arrow")
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 
 
@@ -37,13 +36,17 @@ _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 class TraceId:
     """Which trace: a part of an operator's state, a view's changes, a stream's inbox, its late rows, …
 
-    Names that differ in case only are one name, as in the catalog.
+    Names that differ in case only are one name, as in the catalog. `route` has the columns of the key by
+    which the rows of a state are partitioned; `change` is the number of the scheduled change that reads the
+    rows. Folders are named after all this for people: nothing is read back from a path.
     """
 
     kind: str
     owner: str
     part: str = ""
     partition: int = 0
+    route: tuple[int, ...] = ()
+    change: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in FOLDERS:
@@ -53,8 +56,17 @@ class TraceId:
 
     @property
     def folder(self) -> str:
-        parts = [FOLDERS[self.kind], safe_name(self.owner), *([safe_name(self.part)] if self.part else [])]
-        return "/".join(parts)
+        """The folder of the trace below the store's root.
+
+        >>> TraceId("state", "join", "left", route=(0, 2)).folder
+        'runs/join/left_by_0_2'
+        >>> TraceId("scheduled", "stations", "m0", change=7).folder
+        'scheduled/stations/7/m0'
+        """
+        part = f"{self.part}_by_{'_'.join(map(str, self.route))}" if self.route else self.part
+        below = [str(self.change)] if self.change else []
+        below += [safe_name(part)] if part else []
+        return "/".join([FOLDERS[self.kind], safe_name(self.owner), *below])
 
     def path(self, step: int, sequence: int) -> str:
         """The path of a run below the store's root.
@@ -64,6 +76,19 @@ class TraceId:
         """
         return f"{self.folder}/p{self.partition:04}-{step:08}-{sequence:04}.arrow"
 
+    def unique_path(self, step: int, id_: str | None = None) -> str:
+        """Return a path that no other attempt of the step has; only the files that a manifest names count."""
+        return f"{self.folder}/{step:08}-{id_ or uuid.uuid4().hex}.arrow"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return vars(self)
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> TraceId:
+        """Return the trace that `to_json` wrote."""
+        return cls(**{**body, "route": tuple(body["route"])})
+
 
 @dataclass(frozen=True)
 class Run:
@@ -72,6 +97,9 @@ class Run:
     Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
     the order of their ends, into equal parts: so one can tell how many have ended without reading any.
     `negative` is how many rows take others back; None for rows that are no changes, but are added up.
+    `sequence` is its number within `step`, which its name has; -1 if it has an own name. `arrival` is the id
+    that a run of an inbox shares with its pieces, `lanes` stands for the lanes for which it has pieces (None:
+    for none, Spark reads it).
     """
 
     path: str
@@ -83,9 +111,13 @@ class Run:
     bytes: int
     ends: tuple[int, ...] = ()
     negative: int | None = None
+    step: int = 0
+    sequence: int = -1
+    arrival: str = ""
+    lanes: str | None = None
 
     @classmethod
-    def of(cls, path: str, frame: Frame, size: int) -> Run:
+    def of(cls, path: str, frame: Frame, size: int, step: int = 0, sequence: int = -1) -> Run:
         """The run of a frame, which is not empty, that takes so many bytes."""
         until, since = _column(frame, UNTIL, INFINITY), _column(frame, FROM, LEAST)
         least, greatest = int(until.min()), int(until.max())
@@ -95,7 +127,7 @@ class Run:
             ends = tuple(np.partition(until, places)[places].tolist())
         negative = int((frame[N] < 0).sum()) if N in frame.columns else None
         begins = int(since.min()), int(since.max())
-        return cls(path, frame.height, least, greatest, *begins, size, ends, negative)
+        return cls(path, frame.height, least, greatest, *begins, size, ends, negative, step, sequence)
 
     @property
     def cancelling(self) -> int:
@@ -127,9 +159,8 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; bounds of time are exact integers."""
-        out = {k: v for k, v in vars(self).items() if k not in ("ends", "negative")}
-        out |= {} if self.negative is None else {"negative": self.negative}
-        return out | ({"ends": list(self.ends)} if self.ends else {})
+        given = {f.name: f.default for f in fields(self)}
+        return {name: value for name, value in vars(self).items() if value != given[name]}
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Run:
@@ -142,8 +173,7 @@ Traces = Mapping[TraceId, tuple[Run, ...]]
 
 def next_sequence(runs: Sequence[Run], step: int) -> int:
     """The first number that no run of this step has taken."""
-    found = [_NUMBERS.fullmatch(run.path.rsplit("/", 1)[-1]) for run in runs]
-    return max((int(m[2]) + 1 for m in found if m is not None and int(m[1]) == step), default=0)
+    return max((run.sequence + 1 for run in runs if run.step == step), default=0)
 
 
 def _column(frame: Frame, name: str, otherwise: int) -> np.ndarray:

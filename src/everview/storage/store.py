@@ -37,7 +37,9 @@ from everview.storage.names import source_log_name
 from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.storage.trace import Trace
 
-STORE_FORMAT = 2  # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
+# 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
+# 2: operators and columns of state had other names; route, lanes and arrival stood in the names of files
+STORE_FORMAT = 3
 SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 CHECKPOINT = "checkpoint"

@@ -67,7 +67,7 @@ class Trace:
 
     def _write(self, frame: Frame, step: int, sequence: int) -> Run:
         path = self.id.path(step, sequence)
-        return Run.of(path, frame, self.files.write_frame(path, frame))
+        return Run.of(path, frame, self.files.write_frame(path, frame), step, sequence)
 
     def read(
         self,
