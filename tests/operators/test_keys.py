@@ -136,7 +136,7 @@ def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """All keys have one of two numbers, so that kernels must look at the keys themselves."""
     numbers = hashing._hash_values
     monkeypatch.setattr(hashing, "_hash_values", lambda values: numbers(values) & 1)
-    monkeypatch.setattr(hashing, "_mixed", lambda values: values & 1)
+    monkeypatch.setattr(hashing, "_mix", lambda values: values & 1)
     monkeypatch.setattr(hashing, "_NULL", np.int64(0))
     monkeypatch.setattr(hashing, "_is_plain", lambda type_: False)
 
