@@ -79,7 +79,7 @@ def require_goes_on(db: Database) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 2)"),
+        ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 3)"),
         (
             "catalog.json",
             "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 1)",
