@@ -6,11 +6,11 @@ exchange is played, with a hash of its own in every test.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import polars as pl
 import pyarrow.fs as arrow_fs
 
@@ -22,6 +22,7 @@ from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
+from everview.execute.program import STAGE_REPORTS, StageReport
 from everview.operators.columnar.frame import CHANGE, LEAST, Frame, Slice, alive
 from everview.operators.columnar.types import column_type
 from everview.plan.stages import Path, Port, Stage
@@ -106,7 +107,7 @@ class StagedPipeline:
         """The change rows that a step emits for each view."""
         work = Prepared.of(self.plans, self.traces, fused=self.fused)
         programs = work.programs(self.files, self.partitions, self.traces, self.number, slice_)
-        reports = []
+        reports: list[StageReport] = []
         handed_on: list[Frame] = []
         for stage, program in zip(work.stages, programs, strict=True):
             ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
@@ -114,14 +115,14 @@ class StagedPipeline:
             for partition in range(self.partitions):
                 own = [_nothing_as_none(port[partition]) for port in ports]
                 done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)
-                reports.append(json.loads(json.dumps(done.report(program.number))))
+                reports += STAGE_REPORTS.decode(msgspec.json.encode([done.report(program.number)]))
                 handed_on = [
                     rows if more is None else pl.concat([rows, more])
                     for rows, more in zip(handed_on, done.handed_on, strict=True)
                 ]
         return self._kept(work, reports)
 
-    def _kept(self, work: Prepared, reports: list[dict[str, object]]) -> dict[str, list[ChangeRow]]:
+    def _kept(self, work: Prepared, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
         self.rng.shuffle(reports)
         done = work.evaluated(reports, self.traces)
         emitted: dict[str, list[ChangeRow]] = {}

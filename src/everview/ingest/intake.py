@@ -7,10 +7,10 @@ can go, and only then the slice is evaluated.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
@@ -84,18 +84,15 @@ def take_in(
     task = IntakeTask(
         sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
     )
-    lines = [json.loads(line.run) for line in frame.mapInArrow(task, LINES).collect()]
+    lines = [_SORTED.decode(line.run) for line in frame.mapInArrow(task, LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
-        for name, came in line["arrived"].items():
-            arrived[name] += Arrived(**came)
-    written = (
-        (TraceId.from_json(trace), Run.from_json(run)) for line in lines for trace, run in line["traces"]
-    )
-    reason = next((line["reason"] for line in lines if line["reason"] is not None), None)
-    traces = by_trace(written)
+        for name, came in line.arrived.items():
+            arrived[name] += came
+    reason = next((line.reason for line in lines if line.reason is not None), None)
+    traces = by_trace(pair for line in lines for pair in line.traces)
     for entry in sources.entries:
-        aside = [Run.from_json(run) for line in lines for run in line["aside"].get(entry.name, ())]
+        aside = [run for line in lines for run in line.aside.get(entry.name, ())]
         if aside and isinstance(entry, TableEntry):
             held = manifest.runs(TraceId("inbox", entry.name))
             settled = settle_keys(frame.sparkSession, files, entry, held, aside, begin, step)
@@ -114,15 +111,8 @@ class _Sorted:
     aside: dict[str, list[Run]] = field(default_factory=dict)
     reason: str | None = None
 
-    def line(self) -> str:
-        return json.dumps(
-            {
-                "arrived": {name: vars(came) for name, came in self.arrived.items()},
-                "traces": [[trace.to_json(), run.to_json()] for trace, run in self.traces],
-                "aside": {name: [run.to_json() for run in runs] for name, runs in self.aside.items()},
-                "reason": self.reason,
-            }
-        )
+
+_SORTED = msgspec.json.Decoder(_Sorted)
 
 
 @dataclass(frozen=True)
@@ -154,7 +144,7 @@ class IntakeTask:
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
-        yield told_line(done.line())
+        yield told_line(msgspec.json.encode(done).decode())
         settle_down()
 
     def _take(self, number: int, rows: Frame, done: _Sorted) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import atexit
 import fcntl
-import json
 import os
 import socket
 import time
 import uuid
 import weakref
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+import msgspec
 
 from everview.errors import StoreError
 from everview.storage.files import FileMissing, Files
@@ -46,12 +47,12 @@ class Holder:
     def from_json(cls, data: bytes) -> Holder | None:
         """The holder that a lock file names; None if it names none."""
         try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError):
+            return msgspec.json.decode(data, type=cls)
+        except ValueError:
             return None
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return msgspec.json.encode(self)
 
     def is_dead(self) -> bool:
         """Whether it was a process of this machine that is no more."""
