@@ -10,7 +10,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import polars as pl
 import pyarrow.fs as arrow_fs
 
@@ -22,11 +21,12 @@ from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
-from everview.execute.program import STAGE_REPORTS, StageReport
+from everview.execute.program import StageReport
 from everview.operators.columnar.frame import CHANGE, LEAST, Frame, Slice, alive
 from everview.operators.columnar.types import column_type
 from everview.plan.stages import Path, Port, Stage
 from everview.storage.files import Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId
 
 Given = Mapping[str, Sequence[ChangeRow]]
@@ -115,7 +115,7 @@ class StagedPipeline:
             for partition in range(self.partitions):
                 own = [_nothing_as_none(port[partition]) for port in ports]
                 done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)
-                reports += STAGE_REPORTS.decode(msgspec.json.encode([done.report(program.number)]))
+                reports += decode_record(encode_record([done.report(program.number)]), list[StageReport])
                 handed_on = [
                     rows if more is None else pl.concat([rows, more])
                     for rows, more in zip(handed_on, done.handed_on, strict=True)

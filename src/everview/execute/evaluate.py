@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from everview import operators as P
 from everview.execute.job import chain, comes_alone
 from everview.execute.prepare import Evaluated, Pieces, Prepared
-from everview.execute.program import STAGE_REPORTS, Program, StageReport
+from everview.execute.program import Program, StageReport
 from everview.execute.tasks import StageTask
 from everview.operators.columnar.frame import Slice
 from everview.storage.files import Files
 from everview.storage.manifest import Traces
+from everview.storage.records import decode_record
 
 SMALL = 20_000  # rows, new ones and state
 
@@ -49,7 +50,9 @@ def evaluate(
     woken = {stage for stage, _ in pieces}
     frames = chain(session, work.stages, scans, partitions, slice_.first, tasks, woken)
     lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
-    return work.evaluated((report for line in lines for report in STAGE_REPORTS.decode(line.run)), before)
+    return work.evaluated(
+        (report for line in lines for report in decode_record(line.run, list[StageReport])), before
+    )
 
 
 def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:

@@ -134,9 +134,6 @@ class StageReport(msgspec.Struct, frozen=True):
     states: list[tuple[int, str, list[str | Run]]]
 
 
-STAGE_REPORTS = msgspec.json.Decoder(list[StageReport])
-
-
 @dataclass(frozen=True)
 class _OperatorStep:
     """An operator with state, in one step and one partition."""

@@ -11,7 +11,6 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
@@ -22,10 +21,11 @@ from everview.execute.exchange import LINE, SIDE, Layout, slot
 from everview.execute.job import LINES as LINES
 from everview.execute.job import handed_on_schema
 from everview.execute.lanes import ProjectionsByNumber
-from everview.execute.program import STAGE_REPORTS, Program
+from everview.execute.program import Program, StageReport
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stacked
 from everview.operators.columnar.types import column_type
 from everview.storage.files import Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId
 
 
@@ -50,8 +50,8 @@ class StageTask:
         ports = [self._port(sides, i) for i in range(len(self.program.stage.ports))]
         done = self.program.run(ports, partition)
         before = beat[LINE][0] if beat is not None and LINE in beat.columns else None
-        told = STAGE_REPORTS.decode(before) if before else []
-        line = msgspec.json.encode([*told, done.report(self.program.number)]).decode()
+        told = decode_record(before, list[StageReport]) if before else []
+        line = encode_record([*told, done.report(self.program.number)]).decode()
         if self.handed_on is None:
             yield told_line(line)
         else:
@@ -146,7 +146,7 @@ def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
 
 def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
     """A line that tells of a run."""
-    return _line(msgspec.json.encode(trace).decode(), msgspec.json.encode(run).decode())
+    return _line(encode_record(trace).decode(), encode_record(run).decode())
 
 
 def told_line(text: str) -> pa.RecordBatch:
@@ -159,12 +159,9 @@ def _line(trace: str, run: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
 
 
-_TRACE, _RUN = msgspec.json.Decoder(TraceId), msgspec.json.Decoder(Run)
-
-
 def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
     """The runs that lines tell of."""
-    return by_trace((_TRACE.decode(trace), _RUN.decode(run)) for trace, run in lines)
+    return by_trace((decode_record(trace, TraceId), decode_record(run, Run)) for trace, run in lines)
 
 
 def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
@@ -34,6 +33,7 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest, Traces
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId
 
 
@@ -84,7 +84,7 @@ def take_in(
     task = IntakeTask(
         sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
     )
-    lines = [_SORTED.decode(line.run) for line in frame.mapInArrow(task, LINES).collect()]
+    lines = [decode_record(line.run, _Sorted) for line in frame.mapInArrow(task, LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
         for name, came in line.arrived.items():
@@ -110,9 +110,6 @@ class _Sorted:
     traces: list[tuple[TraceId, Run]] = field(default_factory=list)
     aside: dict[str, list[Run]] = field(default_factory=dict)
     reason: str | None = None
-
-
-_SORTED = msgspec.json.Decoder(_Sorted)
 
 
 @dataclass(frozen=True)
@@ -144,7 +141,7 @@ class IntakeTask:
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
-        yield told_line(msgspec.json.encode(done).decode())
+        yield told_line(encode_record(done).decode())
         settle_down()
 
     def _take(self, number: int, rows: Frame, done: _Sorted) -> None:

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-import msgspec
-
 from everview.errors import StoreError
 from everview.storage.files import FileMissing, Files
+from everview.storage.records import decode_record, encode_record
 
 LOCK = "everview.lock"
 _PAUSE = 0.2  # so long may the file of another writer be under way
@@ -47,12 +46,12 @@ class Holder:
     def from_json(cls, data: bytes) -> Holder | None:
         """The holder that a lock file names; None if it names none."""
         try:
-            return msgspec.json.decode(data, type=cls)
+            return decode_record(data, cls)
         except ValueError:
             return None
 
     def to_json(self) -> bytes:
-        return msgspec.json.encode(self)
+        return encode_record(self)
 
     def is_dead(self) -> bool:
         """Whether it was a process of this machine that is no more."""

@@ -17,6 +17,7 @@ import msgspec
 from everview.errors import StoreError, counted
 from everview.operators.columnar.frame import BEFORE_ALL, INFINITY
 from everview.storage.files import FileMissing, Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import FOLDERS, Run, TraceId
 from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
@@ -112,9 +113,9 @@ class Manifest:
         >>> Manifest.from_json(manifest.to_json()) == manifest
         True
         """
-        rest = msgspec.json.encode({name: value for name, value in vars(self).items() if name != "traces"})
+        rest = encode_record({name: value for name, value in vars(self).items() if name != "traces"})
         # Keys of JSON are strings: traces are pairs.
-        traces = msgspec.json.encode(sorted(self.traces.items(), key=lambda pair: pair[0]))
+        traces = encode_record(sorted(self.traces.items(), key=lambda pair: pair[0]))
         return msgspec.json.encode(
             _Document(FORMAT, _checksum(rest, traces), msgspec.Raw(rest), msgspec.Raw(traces))
         )
@@ -130,7 +131,7 @@ class Manifest:
             )
         if whole.crc32 != _checksum(whole.body, whole.traces):
             raise ValueError("its checksum is wrong")
-        return replace(_BODY.decode(whole.body), traces=dict(_TRACES.decode(whole.traces)))
+        return replace(decode_record(whole.body, cls), traces=dict(decode_record(whole.traces, _Traces)))
 
 
 class _Document(msgspec.Struct):
@@ -142,8 +143,7 @@ class _Document(msgspec.Struct):
     traces: msgspec.Raw = msgspec.Raw()
 
 
-_BODY = msgspec.json.Decoder(Manifest)
-_TRACES = msgspec.json.Decoder(list[tuple[TraceId, tuple[Run, ...]]])
+_Traces = list[tuple[TraceId, tuple[Run, ...]]]
 
 
 def path_of(step: int) -> str:
