@@ -1,4 +1,4 @@
-"""`python -m bench [--list] [word…]`: runs the benchmarks, or those whose name holds one of the words."""
+"""`python -m bench [--list] [word…]`: run the benchmarks, or those whose name contains one of the words."""
 
 import importlib
 import pkgutil
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import bench
 
 
-def benchmarks() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every function `bench_…` of every module here, in the order of modules and of lines."""
+def find_benchmarks() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield every function `bench_…` of every module here, in the order of modules and of lines."""
     for module_info in pkgutil.iter_modules(bench.__path__):
         if module_info.name.startswith("_"):
             continue
@@ -21,7 +21,9 @@ def benchmarks() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def main(arguments: list[str]) -> int:
     words = [word for word in arguments if not word.startswith("-")]
-    chosen = [(name, run) for name, run in benchmarks() if not words or any(word in name for word in words)]
+    chosen = [
+        (name, run) for name, run in find_benchmarks() if not words or any(word in name for word in words)
+    ]
     if not chosen:
         print("bench: no benchmark matches" if words else "bench: there are no benchmarks yet")
         return 1 if words else 0

@@ -1,4 +1,4 @@
-"""Many small files: a run that reads them, and one that finds nothing new, against Spark's own stream."""
+"""Many small files: a run that reads them, and one without new files, against a stream of Spark."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import everview
-from bench.engine import PARTITIONS, START, folder, session
+from bench.engine import PARTITIONS, START, session, temporary_folder
 from everview.execute.session import RELIED_ON
 from everview.ingest.reading import FILES_A_STEP
 
@@ -18,7 +18,7 @@ LISTING = ("spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sq
 
 
 def write_files(path: Path, count: int) -> None:
-    """Files of one row each, in the order of their times."""
+    """Write files of one row each, in the order of their times."""
     path.mkdir()
     for i in range(count):
         file = path / f"{i:06}.csv"
@@ -27,8 +27,8 @@ def write_files(path: Path, count: int) -> None:
 
 
 def bench_many_small_files() -> None:
-    """10,000 files of one row, and a run with nothing new, against Spark's own stream as it comes."""
-    with folder() as path:
+    """10,000 files of one row, and a run without new files, against a stream of Spark."""
+    with temporary_folder() as path:
         write_files(path / "in", FILES)
         plain = session().newSession()
         for name in LISTING:

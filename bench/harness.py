@@ -1,4 +1,4 @@
-"""How a benchmark measures: ours against a peer, turn by turn, so that a busy machine slows both alike."""
+"""Measurement of ours against a peer, in alternation, so that a busy machine slows both alike."""
 
 import gc
 import time
@@ -12,7 +12,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Comparison:
-    """The seconds of each run of ours and of the peer."""
+    """The seconds of each run, ours and the peer's."""
 
     name: str
     ours: tuple[float, ...]
@@ -20,7 +20,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast as the peer we are; medians, as one slow run should not decide."""
+        """The median time of the peer divided by ours."""
         return median(self.peer) / median(self.ours)
 
 
@@ -32,13 +32,13 @@ def compare(
     runs: int = 7,
     warm_ups: int = 2,
 ) -> Comparison:
-    """Warms both up, runs them in turn, prints the table and returns the times."""
+    """Warm both up, run them in alternation, print the table and return the times."""
     for _ in range(warm_ups):
         ours()
         peer()
     seconds: dict[Callable[[], object], list[float]] = {ours: [], peer: []}
     for turn in range(runs):
-        # The one that runs second finds warm caches: each is second half of the time.
+        # The second one runs with warm caches: each is second half of the time.
         for run in (ours, peer) if turn % 2 == 0 else (peer, ours):
             seconds[run].append(_time(run))
     comparison = Comparison(name, tuple(seconds[ours]), tuple(seconds[peer]))
@@ -55,7 +55,7 @@ def _time(run: Callable[[], object]) -> float:
 
 def _print(comparison: Comparison) -> None:
     table = Table("", "median ms", "fastest ms", "slowest ms", title=comparison.name, title_justify="left")
-    for who, times in (("ours", comparison.ours), ("peer", comparison.peer)):
-        table.add_row(who, *(f"{1000 * seconds:.2f}" for seconds in (median(times), min(times), max(times))))
+    for name, times in (("ours", comparison.ours), ("peer", comparison.peer)):
+        table.add_row(name, *(f"{1000 * seconds:.2f}" for seconds in (median(times), min(times), max(times))))
     table.add_row("ratio", f"{comparison.ratio:.2f} × as fast", "", "")
     Console().print(table)

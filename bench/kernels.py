@@ -1,10 +1,10 @@
-"""A kernel's step, its state in files, against working out the answer anew from the window.
+"""A step of a kernel, with its state in files, against recomputing the answer from the window.
 
-The state lies in files as a store keeps it, in 8 partitions; a step reads of it what it needs, runs the
-kernel, writes what it adds, and merges runs when that is due. The peer has its rows in memory. Both use
-Polars in this process: what is compared is the work, not the machinery around it. Cases with small steps are
-run with windows of 100,000 and of 1,000,000 rows: how much longer a step takes over ten times as many is its
-growth. That, and what a step takes of a processor, is told by processor time.
+The state is in files as in a store, in 8 partitions; a step reads the part that it needs, runs the kernel,
+writes the rows that it adds, and merges runs when that is due. The peer has its rows in memory. Both use
+Polars in this process: the computations are compared, not the systems around them. Cases with small steps run
+with windows of 100,000 and of 1,000,000 rows; the ratio of their times is the growth of a step. Growth and
+the time of a step are CPU time.
 """
 
 import shutil
@@ -19,7 +19,8 @@ import polars as pl
 from bench.harness import compare
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
-from everview.operators.aggregates.counts import compact_counts, count_copies, empty_counts
+from everview.operators.aggregates.counts import empty_counts, step_counts
+from everview.operators.aggregates.events import compact_events
 from everview.operators.band_join import JoinBand, band_join
 from everview.operators.columnar.frame import (
     FROM,
@@ -29,10 +30,10 @@ from everview.operators.columnar.frame import (
     N,
     Slice,
     State,
-    alive,
-    consolidate,
+    consolidate_frame,
+    drop_ended,
 )
-from everview.operators.columnar.hashing import hashes
+from everview.operators.columnar.hashing import hash_keys
 from everview.operators.columnar.profile import distinct_unsigned
 from everview.operators.join import join_pairs
 from everview.storage.compaction import Policy
@@ -44,8 +45,8 @@ PARTITIONS, KEYS, STEP = 8, 50_000, 10_000
 WINDOWS = (100_000, 1_000_000)
 
 New = Sequence[Frame]  # the new rows of each input
-Make = Callable[[int, int], New]  # so many of them, from an instant on
-Step = Callable[[Sequence[New], Slice], object]  # with the new rows of each partition
+Make = Callable[[int, int], New]  # a number of new rows, from an instant on
+Step = Callable[[Sequence[New], Slice], object]  # over the new rows of each partition
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Operator:
     steps: int = 0
 
     def step(self, new: Sequence[New], slice_: Slice) -> list[Frame]:
-        """What each partition emits."""
+        """Return the output of each partition."""
         self.steps += 1
         return [self._partition(number, given, slice_) for number, given in enumerate(new)]
 
@@ -94,7 +95,7 @@ class Operator:
 
 
 def _partitions(new: New) -> list[New]:
-    """The new rows of each partition: it is decided by the first column."""
+    """Return the new rows of each partition; the first column decides it."""
     return [[side.filter(pl.nth(0) % PARTITIONS == i) for side in new] for i in range(PARTITIONS)]
 
 
@@ -102,19 +103,19 @@ def _two_sides(new: New) -> dict[str, Frame]:
     return {"left": new[0].clear(), "right": new[1].clear()}
 
 
-def _consolidated(part: str, rows: Frame, bound: int) -> Frame:
-    return consolidate(rows, bound)
+def _consolidate(part: str, rows: Frame, bound: int) -> Frame:
+    return consolidate_frame(rows, bound)
 
 
 def _rows(count: int, start: int, seed: int, window: int, names: str = "kv", keys: int = KEYS) -> Frame:
-    """Rows of a stream with a row an instant, each in the window for so many instants."""
+    """Return rows of a stream, one an instant, each in the window for `window` instants."""
     rng = np.random.default_rng([start, seed])
     ts = np.arange(start, start + count)
     columns = {names[0]: rng.integers(0, keys, count), names[1]: rng.integers(0, 1000, count)}
     return pl.DataFrame({**columns, FROM: ts, UNTIL: ts + window, N: np.ones(count, dtype=np.int64)})
 
 
-def _measured(
+def _measure(
     name: str,
     step: Step,
     make: Make,
@@ -123,9 +124,9 @@ def _measured(
     size: int = STEP,
     runs: int = 9,
 ) -> float:
-    """Fills the window, then runs steps in turn with working out the answer from the window's rows.
+    """Fill the window, then run steps in alternation with recomputing the answer from the window's rows.
 
-    Yields the seconds of a processor that a step takes.
+    Return the CPU seconds of a step.
     """
     at, kept = 0, [f.clear() for f in make(1, 0)]
     seconds = []
@@ -135,7 +136,7 @@ def _measured(
         new = make(count, at)
         step(_partitions(new), Slice(at - 1, at + count - 1, first=at == 0))
         at += count
-        kept = [alive(pl.concat([k, f]), at - 1) for k, f in zip(kept, new, strict=True)]
+        kept = [drop_ended(pl.concat([k, f]), at - 1) for k, f in zip(kept, new, strict=True)]
 
     while at < window:
         advance(max(window // 10, size))
@@ -156,23 +157,23 @@ def _measured(
     return taken
 
 
-def _both_windows(
+def _measure_both_windows(
     name: str, operators: Callable[[], tuple[list[Operator], Step]],
     make: Callable[[int], Make], anew: Callable[[New], object],
 ) -> None:  # fmt: skip
-    """The case with the small and the large window, and how much longer a step takes in the large one."""
+    """Measure a case with the small and the large window, and print the ratio of the times of a step."""
     medians = []
     for window in WINDOWS:
         built, step = operators()
         try:
-            medians.append(_measured(name, step, make(window), anew, window))
+            medians.append(_measure(name, step, make(window), anew, window))
         finally:
             for operator in built:
                 shutil.rmtree(operator.folder)
     print(f"{name}: that is {medians[1] / medians[0]:.2f} × as much over ten times the window\n", flush=True)
 
 
-def _alone(
+def _single_operator(
     operator: Callable[[], Operator],
 ) -> Callable[[], tuple[list[Operator], Step]]:
     def build() -> tuple[list[Operator], Step]:
@@ -188,20 +189,20 @@ KEY = ["k", FROM, UNTIL, N]
 def _delta() -> Operator:
     return Operator(
         lambda new, state, _: distinct_unsigned(new[0], state),
-        lambda new: {"covered": new[0].clear()}, _consolidated, ("covered",),
+        lambda new: {"covered": new[0].clear()}, _consolidate, ("covered",),
     )  # fmt: skip
 
 
 def bench_distinct() -> None:
     """DISTINCT: a step of 10,000 rows, against the window's distinct rows anew."""
-    _both_windows(
-        "distinct", _alone(_delta), lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY]],
+    _measure_both_windows(
+        "distinct", _single_operator(_delta), lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY]],
         lambda kept: kept[0].select("k").unique(),
     )  # fmt: skip
 
 
 def bench_not_exists() -> None:
-    """NOT EXISTS: a step of 10,000 rows a side: δ of the right keys, and the left rows that meet them."""
+    """NOT EXISTS: a step of 10,000 rows a side: δ of the right keys, and the left rows with such a key."""
 
     def build() -> tuple[list[Operator], Step]:
         delta, pairs = _delta(), _join()
@@ -212,7 +213,7 @@ def bench_not_exists() -> None:
 
         return [delta, pairs], step
 
-    _both_windows(
+    _measure_both_windows(
         "not exists", build,
         lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw").drop("w")],
         lambda kept: kept[0].select("k", "v").join(kept[1], left_on="k", right_on="j", how="anti"),
@@ -227,11 +228,12 @@ def bench_difference() -> None:
         both = left.join(right, on="k", how="left")
         return both.filter(pl.col(N) > pl.col(f"{N}_right").fill_null(0))
 
-    _both_windows(
+    _measure_both_windows(
         "except all",
-        _alone(lambda: Operator(
-            lambda new, state, slice_: count_copies((new[0], new[1]), state, "difference", slice_),
-            lambda new: empty_counts(new[0]), lambda part, rows, _: compact_counts(part, rows), ("counts",),
+        _single_operator(lambda: Operator(
+            lambda new, state, slice_: step_counts((new[0], new[1]), state, "difference", slice_),
+            lambda new: empty_counts(new[0]),
+            lambda part, rows, _: compact_events(rows, ["k"], by_time=part == "queue"), ("counts",),
         )),
         lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY], _rows(n, at, 2, window)[KEY]],
         anew,
@@ -249,8 +251,8 @@ def _sweep(*aggregates: AggregateColumn) -> Operator:
 
 def bench_average() -> None:
     """AVG per key at every arrival: a step of 10,000 rows, against the averages anew, once."""
-    _both_windows(
-        "average", _alone(lambda: _sweep(AggregateColumn("avg", "v", "mean"))),
+    _measure_both_windows(
+        "average", _single_operator(lambda: _sweep(AggregateColumn("avg", "v", "mean"))),
         lambda window: lambda n, at: [_rows(n, at, 1, window)],
         lambda kept: kept[0].group_by("k").agg(pl.col("v").mean()),
     )  # fmt: skip
@@ -258,14 +260,14 @@ def bench_average() -> None:
 
 def _join() -> Operator:
     return Operator(
-        lambda new, state, _: join_pairs((new[0], new[1]), state, ["k"], ["j"]), _two_sides, _consolidated
+        lambda new, state, _: join_pairs((new[0], new[1]), state, ["k"], ["j"]), _two_sides, _consolidate
     )
 
 
 def bench_join() -> None:
     """Window join on a key: a step of 10,000 rows a side, against the join anew."""
-    _both_windows(
-        "join", _alone(_join),
+    _measure_both_windows(
+        "join", _single_operator(_join),
         lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw")],
         lambda kept: kept[0].select("k", "v").join(kept[1].select("j", "w"), left_on="k", right_on="j"),
     )  # fmt: skip
@@ -275,7 +277,7 @@ def _once(
     name: str, operator: Operator, make: Make, anew: Callable[[New], object], window: int, size: int
 ) -> None:
     try:
-        _measured(name, operator.step, make, anew, window, size, runs=5)
+        _measure(name, operator.step, make, anew, window, size, runs=5)
     finally:
         shutil.rmtree(operator.folder)
 
@@ -329,14 +331,14 @@ def bench_band_join() -> None:
     def anew(kept: New) -> Frame:
         return kept[0].select("lo", "hi").join_where(kept[1].select("x"), lo <= x, x <= hi)
 
-    _once("band join", Operator(run, _two_sides, _consolidated), make, anew, 100_000, 1_000)
+    _once("band join", Operator(run, _two_sides, _consolidate), make, anew, 100_000, 1_000)
 
 
 def bench_hash() -> None:
     """The numbers of 300,000 strings of 97 characters that differ at the end, against Polars' own hash."""
     ids = np.random.default_rng(1).integers(0, 10_000_000, 300_000)
     urls = pl.DataFrame({"url": [f"{'https://example.org/' * 4}{i:017d}" for i in ids]})
-    numbers = hashes(urls, ["url"])
+    numbers = hash_keys(urls, ["url"])
     if len(np.unique(numbers)) < len(np.unique(ids)):
         raise AssertionError("different strings have one number")
-    compare("hash of strings", lambda: hashes(urls, ["url"]), lambda: urls["url"].hash())
+    compare("hash of strings", lambda: hash_keys(urls, ["url"]), lambda: urls["url"].hash())

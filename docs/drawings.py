@@ -14,7 +14,7 @@ from everview.algebra.changes import ChangeRow
 from everview.algebra.time import INFINITY, SECOND, Chronon, format_timestamp, parse_timestamp
 from everview.plan.explain import drawing as D
 from everview.reference.work_out import Answer, work_out
-from everview.ui.output import aligned
+from everview.ui.output import align_cells
 
 WINDOWS = Path(__file__).parent / "windows"
 _SQL = re.compile(r"^```sql\n(.*?)^```$", re.M | re.S)
@@ -45,7 +45,7 @@ def table(answer: Answer) -> list[str]:
         values = [_value(v, t) for v, t in zip(row.record, types, strict=True)]
         shown.append([_end(row.from_), _end(row.until), str(row.n), *values])
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return [aligned(line, widths) for line in shown]
+    return [align_cells(line, widths) for line in shown]
 
 
 def _end(t: Chronon) -> str:
@@ -97,7 +97,7 @@ def drawing(page: Path) -> str:
             D.text(picture, x_of(ts) + 12, y + 4, "never counts", 10, fill=D.FAINT)
         dot = D.group(picture, "row", f"{room} at {format_timestamp(ts)}")
         D.path(dot, _circle(x_of(ts), y, 4.5), stroke=D.PAPER, stroke_width="1.5", fill=_COLOURS[room])
-    return D.written(picture) + "\n"
+    return D.to_svg(picture) + "\n"
 
 
 def _title(sql: str) -> str:

@@ -34,11 +34,11 @@ def spark() -> Iterator[Any]:
     """One small local Spark session for all tests of a process, with the settings of Everview's own."""
     from pyspark.sql import SparkSession
 
-    from everview.execute.session import SETTINGS
+    from everview.execute.session import SPARK_SETTINGS
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need what these tests run on
     builder = SparkSession.builder.master("local[2]").appName("everview-tests")
-    for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
+    for name, value in {**SPARK_SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

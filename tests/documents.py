@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import everview
-from everview.database import asks, rehearsed
+from everview.database import bind_on_copy, is_select
 from everview.errors import EverviewError
 from everview.query import Report
 from everview.storage.files import Files
-from everview.storage.store import SETTINGS
+from everview.storage.store import SETTINGS_FILE
 from everview.ui import cli
 from everview.ui.output import write_answer
 
@@ -115,7 +115,7 @@ class Page:
             everview.connect = cli.connect = before
 
     def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
-        new = None if Files(path).exists(SETTINGS) else partitions or 2
+        new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2
         return everview.database.connect(path, spark or self.spark, new)
 
     def _python(self, block: Block) -> str:
@@ -132,7 +132,7 @@ class Page:
         out = io.StringIO()
         try:
             if block.info == "bound":
-                rehearsed(block.text, self.store.catalog)
+                bind_on_copy(block.text, self.store.catalog)
             else:
                 answer_script(self.store, block.text, out)
         except EverviewError as error:
@@ -170,9 +170,9 @@ def answer_script(db: everview.Database, sql: str, out: IO[str]) -> None:
     """Carries out a script; what there is is taken in before a SELECT is answered, as `everview run` does."""
     changed = True
     for place, statement in enumerate(db.statements(sql)):
-        if asks(statement) and changed:
+        if is_select(statement) and changed:
             db.run()
-        changed = not asks(statement)
+        changed = not is_select(statement)
         answer = db.carry_out(statement)
         if answer is not None and place and out.tell():
             print(file=out)

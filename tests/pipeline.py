@@ -1,7 +1,7 @@
-"""A plan run by its kernels, without Spark: what Catalyst would evaluate is evaluated row by row.
+"""A plan run by its kernels, without Spark: the operators of Catalyst are evaluated row by row.
 
 For tests only. The plan, its stages, the kernels and their state in files are the real ones; only the
-exchange is played, with a hash of its own in every test.
+exchange is simulated, with another hash in every test.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow
 from everview.algebra.evaluate import evaluate, holds
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY
+from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
 from everview.execute.program import StageReport
-from everview.operators.columnar.frame import CHANGE, LEAST, Frame, Slice, alive
+from everview.operators.columnar.frame import CHANGE, Frame, Slice, drop_ended
 from everview.operators.columnar.types import column_type
 from everview.plan.stages import Path, Port, Stage
 from everview.storage.files import Files
@@ -31,12 +31,12 @@ from everview.storage.runs import Run, TraceId
 
 Given = Mapping[str, Sequence[ChangeRow]]
 
-# Times are integers in a record.
+# Instants are integers in a record.
 _COUNTS = {T.DATE: pl.Int32, T.TIMESTAMP: pl.Int64, T.INTERVAL: pl.Int64}
 
 
 def to_frame(rows: Sequence[ChangeRow], types: Sequence[T.DataType]) -> Frame:
-    """Change rows as a frame with the columns c0, c1, …"""
+    """Return change rows as a frame with the columns c0, c1, …"""
     columns = {
         P.column(i): pl.Series([r.record[i] for r in rows], dtype=_COUNTS.get(t, column_type(t))).cast(
             column_type(t)
@@ -48,7 +48,7 @@ def to_frame(rows: Sequence[ChangeRow], types: Sequence[T.DataType]) -> Frame:
 
 
 def to_rows(frame: Frame) -> list[ChangeRow]:
-    """The rows of a frame; times are integers again."""
+    """Return the rows of a frame, with instants as integers."""
     counted = frame.with_columns(pl.col(c).to_physical() for c, t in frame.schema.items() if t.is_temporal())
     return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in counted.rows()]
 
@@ -62,7 +62,7 @@ class Pipeline:
     states: dict[P.StatefulOperator, dict[str, Frame]] = field(default_factory=dict)
 
     def step(self, given: Given, slice_: Slice) -> list[ChangeRow]:
-        """The change rows that a step emits; equal parts of the plan run once."""
+        """Return the change rows that a step emits; equal parts of the plan run once."""
         done: dict[P.Operator, Frame] = {}
         return to_rows(self._frame(self.plan, given, slice_, done))
 
@@ -81,7 +81,7 @@ class Pipeline:
         result = node.increment(new, state, slice_)
         for part, added in result.added.items():
             bound = node.expiry(slice_.b1)
-            rows = alive(pl.concat([state[part], added], how="diagonal"), bound)
+            rows = drop_ended(pl.concat([state[part], added], how="diagonal"), bound)
             state[part] = node.compact(part, rows, bound) if self.rng.random() < 0.5 else rows
         return result.output
 
@@ -104,27 +104,27 @@ class StagedPipeline:
         self.salt = rng.random()
 
     def step(self, given: Given, slice_: Slice) -> dict[str, list[ChangeRow]]:
-        """The change rows that a step emits for each view."""
-        work = Prepared.of(self.plans, self.traces, fused=self.fused)
-        programs = work.programs(self.files, self.partitions, self.traces, self.number, slice_)
+        """Return the change rows that a step emits for each view."""
+        prepared = Prepared.of(self.plans, self.traces, fused=self.fused)
+        programs = prepared.programs(self.files, self.partitions, self.traces, self.number, slice_)
         reports: list[StageReport] = []
         handed_on: list[Frame] = []
-        for stage, program in zip(work.stages, programs, strict=True):
+        for stage, program in zip(prepared.stages, programs, strict=True):
             ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
             handed_on = [to_frame([], stage.types(r)) for r in stage.hands_on]
             for partition in range(self.partitions):
-                own = [_nothing_as_none(port[partition]) for port in ports]
+                own = [_none_if_empty(port[partition]) for port in ports]
                 done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)
                 reports += decode_record(encode_record([done.report(program.number)]), list[StageReport])
                 handed_on = [
                     rows if more is None else pl.concat([rows, more])
                     for rows, more in zip(handed_on, done.handed_on, strict=True)
                 ]
-        return self._kept(work, reports)
+        return self._commit(prepared, reports)
 
-    def _kept(self, work: Prepared, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
+    def _commit(self, prepared: Prepared, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
         self.rng.shuffle(reports)
-        done = work.evaluated(reports, self.traces)
+        done = prepared.evaluated(reports, self.traces)
         emitted: dict[str, list[ChangeRow]] = {}
         for view in self.plans:
             trace = TraceId("view", view)
@@ -136,14 +136,14 @@ class StagedPipeline:
         return emitted
 
     def _port(self, port: Port, given: Given, slice_: Slice, handed_on: list[Frame]) -> list[Frame]:
-        """The rows of a port in each partition."""
-        frames = [_along(path, given, slice_, handed_on) for path in port.paths]
+        """Return the rows of a port in each partition."""
+        frames = [_follow_path(path, given, slice_, handed_on) for path in port.paths]
         rows = to_rows(pl.concat(frames)) if frames else []
-        placed: list[list[ChangeRow]] = [[] for _ in range(self.partitions)]
+        parts: list[list[ChangeRow]] = [[] for _ in range(self.partitions)]
         for row in rows:
             for partition in self._partitions(port, row):
-                placed[partition].append(row)
-        return [to_frame(part, port.types) for part in placed]
+                parts[partition].append(row)
+        return [to_frame(part, port.types) for part in parts]
 
     def _partitions(self, port: Port, row: ChangeRow) -> Sequence[int]:
         if port.route is None:
@@ -155,15 +155,15 @@ class StagedPipeline:
 
 
 def _hashable(value: object) -> object:
-    """Values that Spark would hash alike, whatever their width."""
+    """Return a value such that values with equal hashes in Spark are equal, whatever their width."""
     return repr(value + 0.0) if isinstance(value, float) else value
 
 
-def _nothing_as_none(frame: Frame) -> Frame | None:
+def _none_if_empty(frame: Frame) -> Frame | None:
     return None if frame.is_empty() else frame
 
 
-def _along(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> Frame:
+def _follow_path(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> Frame:
     frame = handed_on[path.base] if isinstance(path.base, int) else _rows(path.base, [], given, slice_)
     for node in path.through:
         frame = _rows(node, [frame], given, slice_)
@@ -171,7 +171,7 @@ def _along(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> F
 
 
 def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> Frame:
-    """What Catalyst does, a row at a time."""
+    """Evaluate an operator of Catalyst row by row."""
     match node:
         case P.ScanOperator():
             return to_frame(given.get(node.relation, []), node.types)
@@ -192,7 +192,7 @@ def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> 
         case P.NegateOperator():
             rows = [r._replace(n=-r.n) for r in rows]
         case P.TimeWindowOperator():
-            rows = [x for r in rows if (x := _restricted(r, node)) is not None]
+            rows = [x for r in rows if (x := _apply_window(r, node)) is not None]
         case P.SyncEveryOperator():
             moved = [r._replace(from_=node.grid.ceil(r.from_), until=node.grid.ceil(r.until)) for r in rows]
             rows = [r for r in moved if r.from_ < r.until]
@@ -201,7 +201,7 @@ def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> 
     return to_frame(rows, node.types)
 
 
-def _restricted(row: ChangeRow, node: P.TimeWindowOperator) -> ChangeRow | None:
+def _apply_window(row: ChangeRow, node: P.TimeWindowOperator) -> ChangeRow | None:
     ts = row.record[node.timestamp]
     interval = node.window.interval(ts) if isinstance(ts, int) else None
     if interval is None:
@@ -211,5 +211,5 @@ def _restricted(row: ChangeRow, node: P.TimeWindowOperator) -> ChangeRow | None:
 
 
 def shape(stages: Sequence[Stage]) -> list[list[str]]:
-    """The kernels of each stage, for tests of shape."""
-    return [[w.node.kind for w in stage.work if w.kernel is not None] for stage in stages]
+    """Return the kinds of the kernels of each stage."""
+    return [[n.node.kind for n in stage.nodes if n.kernel is not None] for stage in stages]

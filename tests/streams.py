@@ -1,6 +1,6 @@
-"""Small streams for tests: little tables a person can read, and random ones for properties.
+"""Small streams for tests: readable tables, and random ones for properties.
 
-Time in tests is a handful of chronons; all that happens lies in DOMAIN.
+Time in tests is a few chronons; all begins and ends are in DOMAIN, or ∞.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NRR = N.Table("nrr", T.columns, key=("id",), retroactive=False)
 
 
 def rows(text: str) -> list[Record]:
-    """Records from a little table: a line a record, columns apart by blanks; ints where they can be.
+    """Return the records of a table: a line a record, columns separated by blanks; integers where possible.
 
     >>> rows("a 99 1\\nb - 2")
     [('a', 99, 1), ('b', None, 2)]
@@ -45,23 +45,23 @@ def _value(word: str) -> object:
 
 
 def arrivals_of(records: Sequence[Record]) -> list[ChangeRow]:
-    """Raw records whose last column is their timestamp, as the change rows of a base stream."""
+    """Return the change rows of a base stream from records whose last column is the timestamp."""
     return from_raw(records, lambda e: int(str(e[-1])))
 
 
 def values(top: int = 2) -> st.SearchStrategy[int | None]:
-    """Few values, so that records meet; NULL among them."""
+    """Draw from a few values, so that records match; NULL is among them."""
     return st.one_of(st.none(), st.integers(0, top))
 
 
 def arrivals(most: int = 7) -> st.SearchStrategy[list[ChangeRow]]:
-    """A random base stream over COLUMNS: equal timestamps, duplicates and NULLs among its rows."""
+    """Draw a base stream over COLUMNS, with equal timestamps, duplicates and NULLs."""
     record = st.tuples(values(), values(), st.integers(0, LAST_ARRIVAL))
     return st.lists(record, max_size=most).map(arrivals_of)
 
 
 def table_rows(most: int = 4) -> st.SearchStrategy[list[ChangeRow]]:
-    """A random table over (id, name): versions that come and go."""
+    """Draw a table over (id, name), of versions that begin and end."""
 
     def row(record: Record, from_: int, length: int | None) -> ChangeRow:
         return ChangeRow(record, from_, INFINITY if length is None else from_ + length)
@@ -72,19 +72,19 @@ def table_rows(most: int = 4) -> st.SearchStrategy[list[ChangeRow]]:
 
 
 def inputs() -> st.SearchStrategy[dict[str, list[ChangeRow]]]:
-    """All the streams and tables above, filled at random."""
+    """Draw the rows of all the streams and tables above."""
     return st.fixed_dictionaries(
         {"s": arrivals(), "r": arrivals(), "q": arrivals(4), "t": table_rows(), "nrr": table_rows()}
     )
 
 
 def same(left: N.Node, right: N.Node, given: dict[str, list[ChangeRow]], domain: range = DOMAIN) -> bool:
-    """Whether two plans mean the same over these inputs."""
+    """Return whether two plans have the same meaning over these inputs."""
     return meaning(left, given, domain) == meaning(right, given, domain)
 
 
 def keep(node: N.Node, *names: str) -> N.Node:
-    """π: these columns only.
+    """Return the projection to these columns (π).
 
     >>> keep(S, "v", "ts").schema.names
     ('v', 'ts')
@@ -93,19 +93,19 @@ def keep(node: N.Node, *names: str) -> N.Node:
 
 
 def at(logical: Logical, t: int) -> dict[Record, int]:
-    """The snapshot at t."""
+    """Return the snapshot at t."""
     return {e: n for (e, when), n in logical.items() if when == t}
 
 
 def filled(*streams: N.Stream) -> st.SearchStrategy[dict[str, list[ChangeRow]]]:
-    """Only these base streams, filled at random; drawing more than a property reads takes time."""
+    """Draw the rows of these base streams only; drawing more than a property reads takes time."""
     return st.fixed_dictionaries({stream.name: arrivals() for stream in streams})
 
 
 def conditions(*names: str, relation: str | None = None) -> st.SearchStrategy[Expression]:
-    """A random condition over columns of COLUMNS, all of them unless named; true, false and NULL occur.
+    """Draw a condition over columns of COLUMNS, all of them unless named; true, false and NULL occur.
 
-    Without a relation it fits every input that has these columns once.
+    Without a relation it is valid for every input that has these columns once.
     """
     types = {"k": INT, "v": INT, "ts": TIMESTAMP}
     columns = st.sampled_from([Column(n, types[n], relation) for n in names or types])
@@ -121,7 +121,7 @@ def conditions(*names: str, relation: str | None = None) -> st.SearchStrategy[Ex
 
 
 def time_windows() -> st.SearchStrategy[TimeWindow]:
-    """Every type of time window: sliding with slide and lag, tumbling, fixed, landmarks and bands."""
+    """Draw time windows of every type: sliding with slide and lag, tumbling, fixed, landmarks and bands."""
     instant = st.integers(0, LAST_ARRIVAL)
     band = st.tuples(instant, instant).map(lambda ends: Band(min(ends), max(ends)))
     return st.one_of(
@@ -135,18 +135,18 @@ def time_windows() -> st.SearchStrategy[TimeWindow]:
 
 
 def row_windows() -> st.SearchStrategy[Rows]:
-    """ROWS, and PARTITION BY k ROWS."""
+    """Draw windows [ROWS n] and [PARTITION BY k ROWS n]."""
     return st.builds(Rows, st.integers(1, 3), st.sampled_from([(), ("k",)]))
 
 
 def grids() -> st.SearchStrategy[Grid]:
-    """Grids of a few instants, not all of them with a point at 0."""
+    """Draw grids of a few instants, not all of them with a point at 0."""
     return st.builds(Grid, st.integers(1, 6), st.integers(0, 5))
 
 
 @st.composite
 def changes(draw: st.DrawFn, most: int = 7) -> list[ChangeRow]:
-    """Random rows over COLUMNS as a view has them: some end, by themselves or by a negative row."""
+    """Draw rows over COLUMNS as a view has them: some end, by their interval or by a negative row."""
     found: list[ChangeRow] = []
     for row in draw(arrivals(most)):
         end = draw(st.one_of(st.none(), st.integers(row.from_ + 1, LAST_ARRIVAL + 6)))

@@ -20,8 +20,8 @@ from everview.errors import (
     SqlError,
     StoreError,
     TemporalError,
-    counted,
-    listed,
+    format_choices,
+    format_count,
     nearest,
 )
 
@@ -183,11 +183,11 @@ def test_nearest_takes_what_can_be_read_once() -> None:
     [(0, ""), (1, "c0"), (2, "c0, c1"), (16, ", ".join(f"c{i}" for i in range(16)))],
 )
 def test_few_choices_are_listed(count: int, expected: str) -> None:
-    assert listed([f"c{i}" for i in range(count)]) == expected
+    assert format_choices([f"c{i}" for i in range(count)]) == expected
 
 
 def test_many_choices_are_shortened() -> None:
-    text = listed([f"c{i}" for i in range(100)])
+    text = format_choices([f"c{i}" for i in range(100)])
     assert text.startswith("c0, c1, ")
     assert text.endswith(", c15, … (100 in all)")
 
@@ -198,4 +198,4 @@ def test_choices_may_be_any_iterable() -> None:
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (100, "100 rows")])
 def test_counted(number: int, text: str) -> None:
-    assert counted(number, "row") == text
+    assert format_count(number, "row") == text

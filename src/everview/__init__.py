@@ -2,7 +2,22 @@
 
 The way of a query, and the folders that it passes through:
 
-    SQL text → sql/ → algebra/ → temporal/ → rewrite/ → spark/ (+ kernels/) → runtime/ → sinks, CLI
+    SQL text → sql/ → algebra/ → temporal/ → rewrite/ → plan/ → operators/ on execute/ → storage/
+                                     ingest/ brings rows in · query/ brings answers out · ui/ shows them
+
+`compile.py` is the way of a view up to its physical plan, `pipeline.py` runs the steps, `database.py` is a
+store that is open for work. `reference/` says what a query means; tests hold everything else to it.
+
+A first query:
+
+    import everview
+
+    with everview.connect("store") as db:
+        db.execute("CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts)")
+        db.execute("CREATE VIEW total AS SELECT SUM(v) AS total FROM s [RANGE 10 SECONDS]")
+        db.insert("s", [{"v": 1, "ts": "2026-01-01 00:00:01"}, {"v": 2, "ts": "2026-01-01 00:00:02"}])
+        db.run()
+        db.query("SELECT * FROM total").show()
 """
 
 from everview.database import Database, connect

@@ -1,6 +1,6 @@
-"""The catalog: the names of a store, what they stand for, and who depends on whom.
+"""The catalog: the entries of a store by name, and the dependencies between them.
 
-It is kept as readable JSON. A view's definition is kept as its SQL, in the words of its author.
+It is stored as readable JSON. The definition of a view is stored as the SQL text that the user wrote.
 
 >>> from everview.algebra.types import INT, TIMESTAMP
 >>> catalog = Catalog()
@@ -30,7 +30,7 @@ from everview.algebra.time import DAY, INFINITY, SECOND
 from everview.algebra.types import BIGINT, BINARY, SIMPLE_TYPES, STRING, TIMESTAMP, DataType
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
-FORMAT = 1
+CATALOG_FORMAT = 1
 CLOCK = "clock"
 MAX_AHEAD = DAY  # unless a stream says otherwise
 
@@ -39,7 +39,7 @@ Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where IN
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late rows may come on a time line, in microseconds."""
+    """The lateness of a time line, in microseconds: how late its rows may arrive."""
 
     column: str
     lateness: int = 0
@@ -58,14 +58,14 @@ class Source:
 
     @property
     def full_path(self) -> str:
-        """The path as a person reads it; a relative one starts at the folder in which Everview runs."""
+        """Return the path for messages; a relative path starts at the working directory."""
         path = re.sub(r"^file:/+", "/", self.path or "")
         return path if URI_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
 
 
 @dataclass(frozen=True)
 class StreamEntry:
-    """An append-only stream; without a source it is fed by INSERT.
+    """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
     `incarnation` tells it apart from streams of the same name that were dropped before it was made.
@@ -128,7 +128,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ViewEntry:
-    """A view; `history` says for how long its changes are kept: some microseconds, or for ever.
+    """A view; `history` is how long its changes are retained, in microseconds, or for ever.
 
     `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
     """
@@ -144,7 +144,7 @@ class ViewEntry:
 
 @dataclass(frozen=True)
 class EventStreamEntry:
-    """A stream that an event query makes (paper 3)."""
+    """A stream that an event query defines (paper 3)."""
 
     name: str
     sql: str
@@ -153,23 +153,23 @@ class EventStreamEntry:
     kind = "event stream"
 
 
-FedEntry = StreamEntry | TableEntry  # what rows are brought to: by a source or by INSERT
+FedEntry = StreamEntry | TableEntry  # an entry that receives rows, from a source or by INSERT
 Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
 
 
-def a_kind(entry: Entry) -> str:
-    """What an entry is, with its article."""
+def kind_with_article(entry: Entry) -> str:
+    """Return the kind of an entry with its article: "a stream"."""
     return f"an {entry.kind}" if entry.kind.startswith("e") else f"a {entry.kind}"
 
 
-# What is said of a row that was not taken: in which step, why, and how it came.
+# The columns that describe a rejected or late row: the step, the reason, and the row as text.
 _REFUSAL = {"_step": BIGINT, "_reason": STRING, "_original": STRING}
 
 
-def not_taken(stream: StreamEntry | TableEntry, kind: str) -> Schema:
-    """The columns of stream$late, those of the stream first, and of stream$rejected and table$rejected.
+def untaken_columns(stream: StreamEntry | TableEntry, kind: str) -> Schema:
+    """Return the columns of stream$late (the stream's own first), or of stream$rejected and table$rejected.
 
-    Those of ours that the stream has, too, are called otherwise in both.
+    A column of ours gets another name in both if the stream already has a column of that name.
     """
     own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
     names = names_beside(stream.columns.names, *_REFUSAL)
@@ -183,9 +183,9 @@ CLOCK_ENTRY = StreamEntry(
 
 @dataclass
 class Catalog:
-    """All entries by their name, in the order of their making; names are compared without case.
+    """All entries by name, in the order of their creation; names are compared without regard to case.
 
-    `dropped` counts the streams and tables that were dropped: it is the incarnation of the next one made.
+    `dropped` counts the streams and tables that were dropped; it is the incarnation of the next new one.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -194,11 +194,11 @@ class Catalog:
     _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Catalog:
-        """A catalog with the same entries that can change without this one."""
+        """Return an independent catalog with the same entries."""
         return Catalog(dict(self.entries), self.clock_grain, self.dropped, dict(self._bound))
 
     def take_over(self, other: Catalog) -> None:
-        """Become the same as another catalog."""
+        """Replace all entries with those of another catalog."""
         entries = dict(other.entries)
         if entries != self.entries:
             self._bound.clear()
@@ -223,7 +223,7 @@ class Catalog:
         return name.casefold() in self.entries or name.casefold() == CLOCK
 
     def get(self, name: str) -> Entry:
-        """The entry of this name."""
+        """Return the entry of this name; raise CatalogError if there is none."""
         found = self.entries.get(name.casefold())
         if found is not None:
             return found
@@ -238,7 +238,7 @@ class Catalog:
         )
 
     def add(self, entry: Entry, replace: bool = False) -> bool:
-        """Adds an entry and says whether that changed anything: the same one again does not."""
+        """Add an entry; return False if the catalog already had exactly this entry."""
         if entry.name.casefold() == CLOCK:
             raise CatalogError("'clock' is the built-in clock stream", next_step="choose another name")
         before = self.entries.get(entry.name.casefold())
@@ -246,7 +246,7 @@ class Catalog:
             return False
         if before is not None and not (replace and before.kind == entry.kind == "view"):
             raise CatalogError(
-                f"there is already {a_kind(before)} '{before.name}' with another definition",
+                f"there is already {kind_with_article(before)} '{before.name}' with another definition",
                 next_step="use CREATE OR REPLACE VIEW"
                 if before.kind == entry.kind == "view"
                 else f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
@@ -260,7 +260,7 @@ class Catalog:
         return True
 
     def drop(self, name: str, cascade: bool = False) -> list[str]:
-        """Removes an entry, with CASCADE all that depends on it too; the names that are gone."""
+        """Remove an entry, with CASCADE also all that depend on it; return the names that were removed."""
         entry = self.get(name)
         if entry is CLOCK_ENTRY:
             raise CatalogError("'clock' is built in and cannot be dropped")
@@ -277,11 +277,11 @@ class Catalog:
         return gone
 
     def dependants(self, name: str) -> list[str]:
-        """All that depends on this name, directly or not; what depends on another comes after it."""
+        """Return the entries that depend on this name, directly or not, each after those it depends on."""
         ordered: dict[str, None] = {}
 
         def place(entry: Entry) -> bool:
-            """Puts an entry behind what it depends on, if it depends on the name at all."""
+            """Append an entry after those it depends on, if it depends on the name at all."""
             if entry.name in ordered:
                 return True
             below = [d for d in entry.depends_on if d.casefold() != name.casefold()]
@@ -297,9 +297,9 @@ class Catalog:
         return list(ordered)
 
     def to_json(self) -> str:
-        """The catalog as text that a person can read."""
+        """Return the catalog as readable JSON text."""
         body = {
-            "format": FORMAT,
+            "format": CATALOG_FORMAT,
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             "entries": [_entry_to_dict(e) for e in self],
@@ -308,7 +308,7 @@ class Catalog:
 
     @classmethod
     def from_json(cls, text: str) -> Catalog:
-        """The catalog that `to_json` wrote."""
+        """Return the catalog that `to_json` wrote."""
         try:
             body = json.loads(text)
             version = body["format"]
@@ -317,15 +317,15 @@ class Catalog:
                 "this is not a catalog", next_step="check that the path is an Everview store"
             ) from None
         try:
-            if version > FORMAT:
+            if version > CATALOG_FORMAT:
                 raise StoreError(
                     f"the catalog was written by a newer Everview "
-                    f"(format {version}, this one reads {FORMAT})",
+                    f"(format {version}, this one reads {CATALOG_FORMAT})",
                     next_step="upgrade Everview",
                 )
             entries = [_entry_from_dict(e) for e in body["entries"]]
             named = {e.name.casefold(): e for e in entries}
-            return cls(named, body["clock_grain"], body.get("dropped", 0))  # older catalogs do not count
+            return cls(named, body["clock_grain"], body.get("dropped", 0))  # older catalogs have no counter
         except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
             raise StoreError(
                 f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
@@ -410,7 +410,7 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
 
 
 def stream_columns(columns: tuple[Field, ...], timelines: list[str]) -> Schema:
-    """The schema of a stream: its time lines ranked in the order of their declaration."""
+    """Return the schema of a stream, its time lines ranked in the order of their declaration."""
     ranks = {name.casefold(): rank for rank, name in enumerate(timelines)}
     return Schema(tuple(Field(f.name, f.type, timeline=ranks.get(f.name.casefold())) for f in columns))
 
@@ -424,7 +424,7 @@ def _columns_from_dict(columns: list[dict[str, str]]) -> tuple[Field, ...]:
 
 
 def _constraints_to_dict(entry: StreamEntry | TableEntry) -> dict[str, Any]:
-    """NOT NULL and DEFAULT of the columns, and the incarnation; left out where there are none."""
+    """Return NOT NULL and DEFAULT of the columns, and the incarnation; leave out what is empty."""
     out: dict[str, Any] = {"not_null": list(entry.not_null)} if entry.not_null else {}
     out |= {"incarnation": entry.incarnation} if entry.incarnation else {}
     if entry.defaults:
@@ -443,7 +443,7 @@ def _constraints_from_dict(d: dict[str, Any], columns: Schema) -> dict[str, Any]
 
 
 def _value_to_json(value: object, type_: DataType) -> object:
-    """A value that a person can read in JSON: as text, where JSON has no such value."""
+    """Return a value as readable JSON: as text if JSON has no such value."""
     if isinstance(value, bytes):
         return value.hex()
     return convert(value, type_, STRING) if _as_text(type_) else value
@@ -460,7 +460,7 @@ def _as_text(type_: DataType) -> bool:
 
 
 def type_from_name(name: str) -> DataType:
-    """A type from its name.
+    """Return the type of this name.
 
     >>> type_from_name("DECIMAL(10,2)") == DataType("DECIMAL", 10, 2)
     True

@@ -1,4 +1,4 @@
-"""The whole way of a view, in one place: parse, bind, check, rewrite, plan. Run, query and EXPLAIN call it.
+"""The compilation of a view, from text to plan: parse, bind, check, rewrite, plan. All callers use it.
 
 >>> catalog = Catalog()
 >>> for statement in bind_script("CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts)", catalog):
@@ -20,7 +20,7 @@ from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry, ViewEnt
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
-from everview.plan.views import assemble_plan, views_in
+from everview.plan.views import assemble_plan, find_views
 from everview.rewrite import rewrite
 from everview.sql import bind_script, declare, plan_of, view_plan
 from everview.sql import statements as S
@@ -29,9 +29,9 @@ from everview.temporal.runnable import require_runnable
 
 @dataclass(frozen=True)
 class CompiledView:
-    """A view or query: what its SQL means, the rules that fired, and the plan that runs.
+    """A view or query: the meaning of its SQL, the rules that were applied, and the plan that runs.
 
-    In `plan` every view that is read stands with its own plan: what two views have in common is equal.
+    In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     """
 
     meaning: N.Node
@@ -42,7 +42,7 @@ class CompiledView:
 
     @cached_property
     def lowering(self) -> Lowering:
-        """What its nodes become; the views that it reads are lowered once."""
+        """The lowering of its nodes; the views that it reads are not lowered again."""
         return Lowering("UPA", {id(view.plan): (view.plan, view.physical) for view in self.reads})
 
     @cached_property
@@ -66,22 +66,22 @@ def compile_plan(
     since: int | None = None,
     continuous: bool = True,
 ) -> CompiledView:
-    """Compile a bound query: check that it can run for ever, if it is to, rewrite it and plan it.
+    """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
-    `since` is the bound at which a view was made on a store that had run: it reads streams from there on.
+    `since` is the bound at which a view was created on a store that had run: it reads streams from there on.
     """
     views = views or {}
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
     better = rewrite(meaning)  # rewrite/: algebra → better algebra
-    reads = tuple(views[name] for name in dict.fromkeys(views_in(better.plan, views)))
+    reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, since)
     return CompiledView(meaning, better.fired, plan, reads, since)  # plan/: algebra → operators
 
 
 @dataclass(frozen=True)
 class CompiledStore:
-    """All views of a catalog, compiled, each after those that it reads; the same in every step."""
+    """All views of a catalog, compiled, each after the views that it reads."""
 
     catalog: Catalog
     views: Views
@@ -109,9 +109,9 @@ class CompiledStore:
 def compile_store(
     catalog: Catalog, since: Mapping[str, int] | None = None, before: CompiledStore | None = None
 ) -> CompiledStore:
-    """Compile all views of a catalog; views of `before` that have not changed are taken from it.
+    """Compile all views of a catalog; views of `before` that have not changed are reused.
 
-    `since` has the bounds at which views were made when the store had already run.
+    `since` has the bounds at which views were created when the store had already run.
     """
     known = {} if before is None else before.views
     found: dict[str, CompiledView] = {}
@@ -124,7 +124,7 @@ def compile_store(
 def _compile_entry(
     entry: ViewEntry, catalog: Catalog, since: Mapping[str, int], known: Views, found: dict[str, CompiledView]
 ) -> None:
-    """Compile a view after those that it reads."""
+    """Compile a view after the views that it reads."""
     if entry.name in found:
         return
     for name in entry.depends_on:
@@ -144,14 +144,14 @@ def explain_script(
 ) -> Explanation:
     """Explain the plans of all views, event streams and queries in a script, as they would run.
 
-    A query is shown as the view that it would be. The catalog is left as it is.
+    A query is explained as a view. The catalog is not changed.
     """
     known = Catalog() if catalog is None else catalog.copy()
     return explain_statements(_declared(script, known), known, since)
 
 
 def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
-    """Yield the statements of a script; the names of each are known to those after it."""
+    """Yield the statements of a script; each is declared in the catalog for those after it."""
     for statement in bind_script(script, catalog):
         declare(statement, catalog)
         yield statement
@@ -160,7 +160,7 @@ def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
 def explain_statements(
     statements: Iterator[S.Statement], catalog: Catalog, since: Mapping[str, int] | None = None
 ) -> Explanation:
-    """Explain what bound statements will do; the catalog knows their streams, tables and views."""
+    """Explain bound statements; the catalog has their streams, tables and views."""
     return explain_plans(_explained_plans(statements, catalog, since or {}), catalog)
 
 

@@ -1,4 +1,4 @@
-"""A store that is open for work: what a person does with it from Python, and the command line does too."""
+"""An open store: the Python interface, which the command line uses as well."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from everview.algebra.time import UNDATED, Chronon, instant_words
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
-from everview.errors import EverviewError, PlanError, StoreError, counted
+from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
-from everview.query import Facts, Report, Status, create_sql, describe, store_status
-from everview.query.charts import Timeline, View
+from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
+from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from everview.storage.manifest import Manifest as Manifest
     from everview.storage.store import Store
 
-_ATTEMPTS = 3  # to read a store that others write
+_ATTEMPTS = 3  # to read a store while another process writes it
 
 
 @dataclass(frozen=True, repr=False)
-class Done:
-    """What a run did: its steps, how far time came, and what was taken in and given out.
+class RunSummary:
+    """What a run did: its steps, the bound that it reached, the rows that came in and the changes of views.
 
-    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1)
+    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1)
     nothing new; known to 1970-01-01T00:00:07.000000
-    >>> Done(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
+    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
     1 step in 0.1 s: 0 rows in, 2 changes; known to 1970-01-01T00:00:07.000000
     """
 
@@ -57,20 +57,22 @@ class Done:
 
     @property
     def rows(self) -> int:
-        """How many rows were taken in."""
+        """The number of rows that were taken in."""
         return sum(a.rows for a in self.arrived.values())
 
     def __repr__(self) -> str:
         known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
         if not any(self.arrived.values()) and not any(self.changes.values()):
             return f"nothing new; {known}"
-        changed = counted(sum(self.changes.values()), "change")
-        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s: {counted(self.rows, 'row')} in"
+        changed = format_count(sum(self.changes.values()), "change")
+        done = (
+            f"{format_count(self.steps, 'step')} in {self.seconds:.1f} s: {format_count(self.rows, 'row')} in"
+        )
         return f"{done}, {changed}; {known}"
 
 
 class Database:
-    """A store that is open. Any number may read; the first to write holds the store until it closes."""
+    """An open store. Many processes can read it; the first that writes holds its lock until it closes."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -86,30 +88,30 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Stops what goes on, and lets the store go, and the Spark session if it was made for it."""
+        """Stop background steps and close the store; stop the Spark session if this object created it."""
         self._pipeline.close()
 
     @property
     def catalog(self) -> Catalog:
-        """The names of the store."""
+        """The catalog of the store."""
         return self._catalog
 
     def execute(self, sql: str, /, **parameters: object) -> DataFrame | Report | str | None:
-        """Carries out a script; what its last statement answers. `:name` stands for a parameter's value."""
+        """Execute a script and return the result of its last statement. `:name` is a parameter."""
         answer: DataFrame | Report | str | None = None
         for statement in self.statements(sql, parameters):
             answer = self.carry_out(statement)
         return answer
 
     def statements(self, sql: str, parameters: Mapping[str, object] | None = None) -> Iterator[S.Statement]:
-        """The statements of a script, each bound when it is asked for: the ones before it are then done."""
+        """Yield the statements of a script. Each is bound lazily, after those before it were executed."""
         self._pipeline.check()
         if not self._locked:
             self._reload()
         return bind_script(sql, self._catalog, parameters)
 
     def carry_out(self, statement: S.Statement) -> DataFrame | Report | str | None:
-        """Carries out one statement; its answer, if it has one."""
+        """Execute one statement and return its result, if it has one."""
         match statement:
             case S.Select(query):
                 return self._answer(query)
@@ -123,7 +125,7 @@ class Database:
                 return Report(made, ({"name": name, "sql": made},))
             case S.Describe(name):
                 facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog))
-                return describe(self._catalog.get(name), facts)
+                return describe_entry(self._catalog.get(name), facts)
         self._write()
         match statement:
             case S.Insert(target, _, at):
@@ -165,7 +167,7 @@ class Database:
         self._pipeline.change_table(self._views(), self._table(target), rows, assignments, at)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
-        """A new name; made again as it is, it is no change."""
+        """Create an entry; creating exactly the same entry again changes nothing."""
         if self._catalog.entries.get(entry.name.casefold()) == entry:
             return
         self._require_stopped()
@@ -184,7 +186,7 @@ class Database:
         self._remember(statement)
 
     def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
-        """A new table with its rows. They are written first: a table that is known has them."""
+        """Create a table with rows. The rows are written first, so that a table in the catalog has them."""
         if self._catalog.entries.get(entry.name.casefold()) == entry:
             return
         self._require_stopped()
@@ -202,7 +204,7 @@ class Database:
         self._pipeline.store.save_catalog(self._catalog)
 
     def _write(self) -> None:
-        """From now on this process writes the store; what another one wrote until then is known."""
+        """Take the lock of the store for writing, and load what other processes have written before."""
         if not self._locked:
             self._pipeline.store.lock()
             self._locked = True
@@ -215,7 +217,7 @@ class Database:
             )
 
     def _views(self) -> CompiledStore:
-        """The views as they run; compiled again only where names have changed."""
+        """Return the compiled views; compile again only those whose catalog entries have changed."""
         since = self.manifest().since
         if self._compiled is None or self._compiled.catalog != self._catalog or self._since != since:
             self._compiled = compile_store(self._catalog.copy(), since, self._compiled)
@@ -223,20 +225,20 @@ class Database:
         return self._compiled
 
     def _reload(self) -> None:
-        """The names as they are now; in place, because a script under way looks them up here."""
+        """Reload the catalog in place: a script that is being executed holds a reference to it."""
         self._catalog.take_over(self._pipeline.store.load_catalog())
 
     def insert(self, name: str, rows: object) -> Arrived:
-        """Rows for a stream or a table: tuples; by column names dicts, named tuples, Spark rows and tables.
+        """Insert rows: tuples by position; dicts, named tuples, Spark rows and tables by column name.
 
-        A table is one of pandas, Arrow, Polars or Spark.
+        A table is a pandas, Arrow, Polars or Spark table.
         """
         self._pipeline.check()
         self._write()
         return self._pipeline.take_in(self._catalog.get(name), rows)
 
-    def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> Done:
-        """Takes in all there is and brings every view up to the bound; with `finish` no more will come."""
+    def run(self, finish: bool = False, progress: Callable[[Progress], None] | None = None) -> RunSummary:
+        """Take in all available rows and update every view; with `finish`, to the end of time."""
         self._pipeline.check()
         self._write()
         with self._without_refused_views():
@@ -249,13 +251,15 @@ class Database:
                 arrived[name] = arrived[name] + came if name in arrived else came
             changes = {n: changes.get(n, 0) + k for n, k in step.changes.items()}
         seconds = sum(s.seconds for s in steps)
-        return Done(len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes)
+        return RunSummary(
+            len(steps), manifest.step, manifest.bound, manifest.present, seconds, arrived, changes
+        )
 
     @contextmanager
     def _without_refused_views(self) -> Iterator[None]:
-        """A view that is refused only now, before the first step, is taken back, with all that depends on it.
+        """Drop a view that is refused only now, before the first step, with all that depends on it.
 
-        So it can be made again with another definition, as any view that was refused.
+        It can then be created again with another definition, like any other view that was refused.
         """
         try:
             yield
@@ -268,9 +272,9 @@ class Database:
             raise
 
     def start(self, interval: str = "1 second", progress: Callable[[Progress], None] | None = None) -> None:
-        """Goes on in the background: a step for what has come, at most one an interval.
+        """Run steps in the background: one when rows have arrived, at most one an interval.
 
-        What ends it is raised by the next call, whatever that is, and shown by `status()`.
+        An error that ends them is raised by the next call of any method, and shown by `status()`.
         """
         self._pipeline.check()
         self._write()
@@ -278,54 +282,54 @@ class Database:
             self._pipeline.start(self._views(), interval, progress)
 
     def wait(self) -> None:
-        """Waits while steps go on in the background; raises what ended them."""
+        """Wait while steps run in the background; raise the error that ended them."""
         self._pipeline.wait()
 
     def stop(self) -> None:
-        """Ends what goes on in the background, after the step under way."""
+        """Stop the background steps, after the current step."""
         self._pipeline.stop()
 
     def query(self, sql: str, /, as_of: Instant = None, **parameters: object) -> DataFrame:
-        """The answer of a SELECT at the present, or as of an instant: a Spark DataFrame.
+        """Return the answer of a SELECT, at present or as of an instant, as a Spark DataFrame.
 
-        `:name` in it stands for the value of the parameter of that name.
+        `:name` in the query is the value of the parameter of that name.
         """
         self._pipeline.check()
         if not self._locked:
             self._reload()
-        return self._answer(question(sql, self._catalog, as_of, parameters))
+        return self._answer(bind_question(sql, self._catalog, as_of, parameters))
 
     def changes(self, view: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
-        """The change stream of a view up to the bound, as tags or intervals; `since`: after that step."""
+        """Return the changes of a view up to the bound, as tags or intervals; `since`: after that step."""
         from everview.query.questions import require_view
 
         self._pipeline.check()
-        require_view(self._catalog, view)  # before Spark is started for nothing
+        require_view(self._catalog, view)  # before Spark is started in vain
         if since is not None and type(since) is not int:
             raise PlanError(f"since: {since!r} is no step", next_step="give the number of a step")
         return self._pipeline.changes(self._views(), view, encoding, since)
 
     def explain(self, sql: str) -> Explanation:
-        """The plan of a script: prints as text, a notebook shows the picture."""
+        """Return the plan of a script: it prints as text, and a notebook shows it as a picture."""
         self._pipeline.check()
         return explain_script(sql, self._catalog, self.manifest().since)
 
-    def view(self, name: str) -> View:
-        """A view, to be drawn: `db.view("v").plot()` draws its numbers over time."""
+    def view(self, name: str) -> ChartView:
+        """Return a view for charts: `db.view("v").plot()` draws its numbers over time."""
         from everview.query.questions import require_view
 
         self._pipeline.check()
         found = require_view(self._catalog, name).name
         plan = self._views().views[found].plan
         key = keys_of(plan)
-        return View(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
+        return ChartView(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 
-    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> Timeline:
-        """The rows of a view as bars, from when until when they hold: the newest, or those of a range."""
+    def timeline(self, view: str, since: Instant = None, until: Instant = None) -> TimelineChart:
+        """Return the rows of a view as bars over time: the newest, or those of a range."""
         return self.view(view).timeline(since, until)
 
     def status(self) -> Status:
-        """The state of the store, as its last step left it, and of the steps in the background."""
+        """Return the state of the store after its last step, and the state of the background steps."""
         if not self._locked:
             self._reload()
         error = self._pipeline.failed() or self._pipeline.last_failure
@@ -339,7 +343,7 @@ class Database:
         )
 
     def manifest(self) -> Manifest:
-        """The store as its last step left it: how far time is, what came, how many steps there were."""
+        """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
         return self._pipeline.store.manifest()
 
 
@@ -348,10 +352,10 @@ def explain_text(script: str, catalog: Catalog | None = None, format: str = "tex
     return explain_script(script, catalog).shown(format)
 
 
-def question(
+def bind_question(
     sql: str, catalog: Catalog, as_of: Instant = None, parameters: Mapping[str, object] | None = None
 ) -> Query:
-    """The one SELECT that a text must be, bound, as of an instant if one is given. Nothing is carried out."""
+    """Bind a text that must be one SELECT, as of an instant if one is given. Nothing is executed."""
     found: list[Query] = []
     for statement in bind_script(sql, catalog, parameters):
         if not isinstance(statement, S.Select) or found:
@@ -367,8 +371,8 @@ def question(
     return replace(found[0], as_of=chronon_of(as_of))
 
 
-def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
-    """The statements of a script, bound on a copy of the catalog: what is wrong with it is known at once."""
+def bind_on_copy(sql: str, catalog: Catalog) -> list[S.Statement]:
+    """Bind the statements of a script on a copy of the catalog, to raise its errors before anything runs."""
     known = catalog.copy()
     found = []
     for statement in bind_script(sql, known):
@@ -380,42 +384,42 @@ def rehearsed(sql: str, catalog: Catalog) -> list[S.Statement]:
 
 
 @contextmanager
-def explained_failures() -> Iterator[None]:
-    """What Spark raises while rows of an answer are read is raised as an error that a person can read."""
+def explain_query_failures() -> Iterator[None]:
+    """Turn what Spark raises while an answer is read into a readable error."""
     from everview.execute.failures import explained_failures
 
     with explained_failures(doing="the answer could not be computed"):
         yield
 
 
-def shows(sql: str, catalog: Catalog) -> bool:
-    """Whether a text is a DESCRIBE or a SHOW: a question that needs no Spark."""
+def is_show_statement(sql: str, catalog: Catalog) -> bool:
+    """Return whether a text is a DESCRIBE or a SHOW, which need no Spark."""
     try:
         statements = list(bind_script(sql, catalog))
     except EverviewError:
-        return False  # it is told when it is carried out
+        return False  # the error is reported when the text is executed
     return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
 
 
-def asks(statement: S.Statement) -> bool:
-    """Whether a statement is a question: a SELECT."""
+def is_select(statement: S.Statement) -> bool:
+    """Return whether a statement is a SELECT."""
     return isinstance(statement, S.Select)
 
 
-def names_in(path: str, create: bool = False) -> Catalog:
-    """The names of the store at a path, read without Spark; where there is none, an error.
+def read_catalog(path: str, create: bool = False) -> Catalog:
+    """Read the catalog of the store at a path without Spark; raise StoreError if there is no store.
 
-    With `create`, where a store could be made there are no names yet.
+    With `create`, a path where a store can be created has an empty catalog.
     """
     from everview.storage.files import Files
-    from everview.storage.store import SETTINGS, Store
+    from everview.storage.store import SETTINGS_FILE, Store
 
-    nothing_yet = create and not Files(path).exists(SETTINGS)
+    nothing_yet = create and not Files(path).exists(SETTINGS_FILE)
     return Catalog() if nothing_yet else Store.open(path).load_catalog()
 
 
 def status_at(path: str) -> Status:
-    """The state of the store at a path, read without Spark while others may write it."""
+    """Return the state of the store at a path, read without Spark while other processes may write it."""
     import time
 
     from everview.storage.lock import writer_of
@@ -440,7 +444,7 @@ def _status(store: Store, catalog: Catalog, now: int, background: str, error: st
         manifest = store.manifest()
         try:
             waiting = waiting_rows(store.files, manifest, names)
-        except FileMissing:  # it was cleaned away since: there is a later manifest
+        except FileMissing:  # clean-up has removed it since: there is a later manifest
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
@@ -449,7 +453,7 @@ def _status(store: Store, catalog: Catalog, now: int, background: str, error: st
 
 
 def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
-    """The store at a path, made where there is none; without a session, a local one for this machine."""
+    """Open the store at a path, or create it; without a session, use a local one on this machine."""
     from everview.pipeline import open_pipeline  # Spark is loaded only where it is needed
 
     return Database(open_pipeline(path, spark, partitions))

@@ -1,4 +1,4 @@
-"""What a person sees when something is wrong: one root, one class per stage of a query's way.
+"""Errors for users: one root class, and one class per stage that a query passes through.
 
 An error says what is wrong, where in the SQL (line, column, the text underlined), what was
 perhaps meant, which choices there are, and the next step:
@@ -30,7 +30,7 @@ _MOST_CHOICES = 16
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of SQL text: where an error lies. Lines and columns count from 1."""
+    """The part of a SQL text that an error is about. Lines and columns count from 1."""
 
     line: int
     column: int
@@ -39,7 +39,7 @@ class Place:
 
     @classmethod
     def of(cls, sql: str, start: int, end: int | None = None) -> Place:
-        """The place of sql[start:end]; it is underlined up to the end of its first line."""
+        """Return the place of sql[start:end]; it is underlined up to the end of its first line."""
         start = max(0, min(start, len(sql)))
         line_start = sql.rfind("\n", 0, start) + 1
         line_end = sql.find("\n", start)
@@ -53,7 +53,7 @@ class Place:
         )
 
     def underlined(self) -> str:
-        """The line of SQL with carets below the place; tabs are kept so that the carets fit."""
+        """Return the line of SQL with carets below the place; tabs are kept so that the carets align."""
         lead = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
         return f"  line {self.line}, column {self.column}\n    {self.text}\n    {lead}{'^' * self.width}"
 
@@ -78,7 +78,7 @@ class EverviewError(Exception):
         self.next_step = next_step
 
     def at(self, place: Place | None) -> EverviewError:
-        """The same error with its place, unless it already knows one closer to the cause."""
+        """Set the place of the error, unless it already has one closer to the cause, and return it."""
         if self.place is None:
             self.place = place
         return self
@@ -90,7 +90,7 @@ class EverviewError(Exception):
         if self.meant is not None:
             lines.append(f"  did you mean '{self.meant}'?")
         if self.choices:
-            lines.append(f"  choices: {listed(self.choices)}")
+            lines.append(f"  choices: {format_choices(self.choices)}")
         if self.next_step is not None:
             lines.append(f"  next: {self.next_step}")
         return "\n".join(lines)
@@ -115,10 +115,10 @@ class TemporalError(EverviewError):
 class PlanError(EverviewError):
     """A query that means something but that this engine cannot run."""
 
-    view: str | None = None  # the view of the query, where it is found out only when that is to run
+    view: str | None = None  # the view, if the error is found only when the view is about to run
 
     def of_view(self, view: str) -> PlanError:
-        """The same error, of a view."""
+        """Return the same error with the name of a view."""
         self.view = view
         return self
 
@@ -128,14 +128,14 @@ class StoreError(EverviewError):
 
 
 class Fault(EverviewError):
-    """Something that went wrong inside Everview: no mistake of the user's."""
+    """A fault inside Everview, not a mistake of the user."""
 
     def __str__(self) -> str:
         return f"a fault of Everview, not of yours: {super().__str__()}"
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known name that is most like this one, if any is like it at all; 1.0 is the same name.
+    """Return the known name that is most similar to this one, if any is similar enough; 1.0 is equality.
 
     >>> nearest("tempreture", ["room_id", "temperature"])
     'temperature'
@@ -147,19 +147,19 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     return by_folded[found[0]] if found else None
 
 
-def counted(number: int, thing: str) -> str:
-    """So many of a thing.
+def format_count(number: int, thing: str) -> str:
+    """Return a number with its noun in the singular or plural.
 
-    >>> counted(1, "column"), counted(2, "column")
+    >>> format_count(1, "column"), format_count(2, "column")
     ('1 column', '2 columns')
     """
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def listed(choices: Sequence[str]) -> str:
-    """The choices on one line, shortened when there are many.
+def format_choices(choices: Sequence[str]) -> str:
+    """Return the choices on one line, shortened if there are many.
 
-    >>> listed(["a", "b"])
+    >>> format_choices(["a", "b"])
     'a, b'
     """
     if len(choices) <= _MOST_CHOICES:

@@ -1,4 +1,4 @@
-"""The running pipeline of a store: rows are taken in, steps move the bound.
+"""The running pipeline of a store: it takes in rows, and its steps advance the bound.
 
 A store has one bound for all its views. Rows that are inserted go into the inbox of their stream; sources
 are read by Structured Streaming, one query for all of them, one batch a step. A step moves the bound as far
@@ -21,29 +21,30 @@ from pyspark.sql import DataFrame as DataFrame
 from pyspark.sql import SparkSession as SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.algebra.time import Chronon
+from everview.algebra.time import LEAST, Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, compile_store
-from everview.errors import StoreError, counted
+from everview.errors import StoreError, format_count
 from everview.execute.evaluable import require_evaluable
-from everview.execute.evaluate import hasty
+from everview.execute.evaluate import without_fsync
 from everview.execute.failures import SPARK_FAILURES, explained_failures, failure
 from everview.execute.housekeeping import forget
 from everview.execute.kept import Kept
 from everview.execute.session import LOCAL, local_session, prepared, stop_session
 from everview.execute.slices import MARKS, first_instant, first_slice, next_slice, source_lanes
 from everview.execute.tasks import write_rows
-from everview.ingest.bounds import move, took_in
+from everview.ingest.batch_files import files_with_wildcards
+from everview.ingest.bounds import advance_bounds, record_arrivals
 from everview.ingest.changed_files import changed_files
-from everview.ingest.differences import tell
+from everview.ingest.differences import report_differences
 from everview.ingest.inserts import table_rows
-from everview.ingest.intake import TakenIn, take_in
+from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.late import split_late
 from everview.ingest.scheduled import changes_after
 from everview.ingest.sources import Sources
 from everview.ingest.tables import Assignments, carry_out, change_of, require_key, rows_after
-from everview.operators.columnar.frame import BEFORE_ALL, LEAST
-from everview.query.questions import Asked, require_view
+from everview.operators.columnar.frame import BEFORE_ALL
+from everview.query.questions import StoreSnapshot, require_view
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection
 from everview.storage.arrivals import Arrived
@@ -57,12 +58,12 @@ _INTERVAL = re.compile(
     r"\s*(?:interval\s+)?(?:\d+\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.I
 )
 _CLEAN_EVERY = 10  # steps
-_LOOK_EVERY = 60.0  # seconds, at files that were read
-_LOOK_SHARE = 0.02  # at most this part of the time is spent on it
+_LOOK_EVERY = 60.0  # seconds between two checks of files that were read
+_LOOK_SHARE = 0.02  # the checks take at most this part of the time
 
 
 class Pipeline:
-    """A store with its views, on a Spark session that is made when it is first needed."""
+    """A store with its views, on a Spark session that is created when it is first needed."""
 
     def __init__(self, store: Store, session: SparkSession | None = None) -> None:
         self.store = store
@@ -72,9 +73,9 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         self._background: CompiledStore | None = None
         self._failure: Exception | None = None
-        self.last_failure: Exception | None = None  # of the steps in the background, until they go on
+        self.last_failure: Exception | None = None  # of the background steps, until they are started again
         self._stopping = False
-        self._look_at = 0.0  # when files that were read are looked at again
+        self._look_at = 0.0  # when files that were read are checked again
         self._one_at_a_time = threading.RLock()
 
     @property
@@ -86,7 +87,7 @@ class Pipeline:
         return self._session
 
     def close(self) -> None:
-        """Lets the store go, and the session if it was made here."""
+        """Close the store; stop the Spark session if this object created it."""
         try:
             self.stop()
         finally:
@@ -97,24 +98,24 @@ class Pipeline:
 
     @property
     def running(self) -> bool:
-        """Whether steps go on in the background."""
+        """Whether steps run in the background."""
         return self._query is not None
 
-    def asked(self, views: CompiledStore) -> Asked:
-        """The store as it is now, for questions."""
+    def store_snapshot(self, views: CompiledStore) -> StoreSnapshot:
+        """Return the present state of the store, to answer queries from."""
         kept = Kept(self.session, self.store.files, self.store.manifest(), views.catalog)
-        return Asked(kept, views, self.store.settings.partitions)
+        return StoreSnapshot(kept, views, self.store.settings.partitions)
 
     def answer(self, views: CompiledStore, query: Query) -> DataFrame:
-        """The answer of a query; where it has to be worked out at once and fails, what failed."""
+        """Return the answer of a query; errors of a part that is computed at once are explained."""
         with explained_failures(views.fed):
-            return self.asked(views).answer(query)
+            return self.store_snapshot(views).answer(query)
 
     def changes(self, views: CompiledStore, view: str, encoding: str, since: int | None) -> DataFrame:
-        """The change stream of a view, after a step if one is given."""
-        asked = self.asked(views)
+        """Return the changes of a view, after a step if one is given."""
+        snapshot = self.store_snapshot(views)
         name = require_view(views.catalog, view).name
-        marks = dict(asked.kept.manifest.marks)
+        marks = dict(snapshot.kept.manifest.marks)
         if since is None or not marks or since < min(marks):
             after = BEFORE_ALL
         else:
@@ -125,16 +126,16 @@ class Pipeline:
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
         with explained_failures(views.fed):
-            return asked.changes(name, encoding, after)
+            return snapshot.changes(name, encoding, after)
 
-    # Taking in by hand
+    # Inserted rows
 
     def take_in(
         self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
     ) -> Arrived:
-        """Puts rows into the inbox of a stream or a table; late ones go to the late rows of their stream.
+        """Write rows into the inbox of a stream or a table; late rows go to stream$late.
 
-        A Spark frame whose types are known to fit is cast; else a value that would lose something is refused.
+        A Spark frame whose types fit is cast; with `lossless`, a value that the cast would change is refused.
         """
         target = _fed_by_hand(entry)
         if isinstance(rows, DataFrame):
@@ -143,7 +144,7 @@ class Pipeline:
             before = self.store.manifest()
             step = before.step + 1
             frame = table_rows(
-                rows, target, self._begin(before, at) if isinstance(target, TableEntry) else None
+                rows, target, self._change_begin(before, at) if isinstance(target, TableEntry) else None
             )
             good, late, arrived = split_late(frame, target, before, step)
             parts = {TraceId("inbox", target.name): good}
@@ -152,43 +153,46 @@ class Pipeline:
                 trace: Trace(trace, before.runs(trace), self.store.files).append(part, step).runs
                 for trace, part in parts.items()
             }
-            self._took_in(target, before, step, arrived, traces, at)
+            self._finish_intake(target, before, step, arrived, traces, at)
             return arrived
 
     def _take_in_frame(
         self, target: StreamEntry | TableEntry, rows: DataFrame, at: Chronon | None, lossless: bool
     ) -> Arrived:
-        """The same for a Spark frame, which stays where it is."""
+        """Do the same for a Spark frame, whose rows are not collected on the driver."""
         with explained_failures(doing=f"rows for '{target.name}' cannot be taken"), self._one_at_a_time:
             before = self.store.manifest()
             step = before.step + 1
-            begin = LEAST if isinstance(target, StreamEntry) else self._begin(before, at)
+            begin = LEAST if isinstance(target, StreamEntry) else self._change_begin(before, at)
             sources = Sources.of_frame(rows, target, lossless)
-            taken = self._sorted(sources, sources.frame, before, begin, self.now())
+            taken = self._write_batch(sources, sources.frame, before, begin, self.now())
             arrived = taken.arrived[target.name]
             if arrived.rejected:
                 raise StoreError(
-                    f"{counted(arrived.rejected, 'row')} for '{target.name}' cannot be taken: {taken.reason}",
+                    f"{format_count(arrived.rejected, 'row')} for '{target.name}' "
+                    f"cannot be taken: {taken.reason}",
                     next_step="leave such rows out, or mend them",
                 )
             traces = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
-            self._took_in(target, before, step, arrived, traces, at)
+            self._finish_intake(target, before, step, arrived, traces, at)
             return arrived
 
     def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
-        """Puts the first rows into a table; what was left of one that was not finished goes."""
+        """Write the first rows of a table; remove what an interrupted attempt has left."""
         with self._one_at_a_time:
             before, trace = self.store.manifest(), TraceId("inbox", entry.name)
             if before.runs(trace):
                 self.store.write_manifest(replace(before.with_traces({trace: ()}), step=before.step + 1))
             self._take_in_frame(entry, rows, None, lossless=False)
 
-    def _sorted(self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int) -> TakenIn:
-        """Writes the rows of a batch into the store; what they are, and where they lie."""
-        files, partitions = hasty(self.store.files), self.store.settings.partitions
+    def _write_batch(
+        self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int
+    ) -> IntakeResult:
+        """Write the rows of a batch into the store; return their numbers and their runs."""
+        files, partitions = without_fsync(self.store.files), self.store.settings.partitions
         return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
 
-    def _took_in(
+    def _finish_intake(
         self,
         target: StreamEntry | TableEntry,
         before: Manifest,
@@ -200,7 +204,7 @@ class Pipeline:
         trace = TraceId("inbox", target.name)
         new = traces.get(trace, ())[len(before.runs(trace)) :]
         if isinstance(target, TableEntry) and new:
-            begin = self._begin(before, at)
+            begin = self._change_begin(before, at)
             later = changes_after(before, target, begin)
             if later or target.key:
                 kept = self._kept(before, Catalog({target.name.casefold(): target}))
@@ -209,16 +213,16 @@ class Pipeline:
                     new = write_rows(followed, trace, kept.files, step)
                     traces = {**traces, trace: (*before.runs(trace), *new)}
                 require_key(kept, target, new, begin)
-        known = took_in(before, {target.name: arrived}, self.now())
-        self._end(before, replace(known.with_traces(traces), step=step))
+        known = record_arrivals(before, {target.name: arrived}, self.now())
+        self._commit_step(before, replace(known.with_traces(traces), step=step))
 
-    def _end(self, before: Manifest, after: Manifest) -> None:
-        """Ends a step: all its files are on the disk before the manifest that names them."""
+    def _commit_step(self, before: Manifest, after: Manifest) -> None:
+        """Commit a step: sync all its files to the disk, then write the manifest that names them."""
         bring_to_disk(self.store.files, before.traces, after.traces)
         self.store.write_manifest(after)
 
-    def _begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
-        """From when a change of a table holds: at first from the beginning, later after the bound."""
+    def _change_begin(self, manifest: Manifest, at: Chronon | None) -> Chronon:
+        """Return the instant from which a change of a table holds: AT, or just after the bound."""
         if manifest.finished:
             raise StoreError(
                 "nothing can change any more: the store was run to its end",
@@ -238,25 +242,25 @@ class Pipeline:
         assignments: Assignments | None,
         at: Chronon | None,
     ) -> int:
-        """UPDATE, or DELETE without assignments; how many rows it changes."""
+        """Execute an UPDATE, or a DELETE if there are no assignments; return how many rows it changes."""
         with explained_failures(doing=f"'{entry.name}' cannot be changed"), self._one_at_a_time:
             before = self.store.manifest()
-            step, begin = before.step + 1, self._begin(before, at)
+            step, begin = before.step + 1, self._change_begin(before, at)
             change = change_of(entry, rows, assignments, begin, step)
             done = carry_out(
-                self._kept(before, views.catalog), self.asked(views).relation, entry, change, rows
+                self._kept(before, views.catalog), self.store_snapshot(views).relation, entry, change, rows
             )
             after = replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
-            self._end(before, after)
+            self._commit_step(before, after)
             return done.rows
 
     def _kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         return Kept(self.session, self.store.files, manifest, catalog)
 
-    # Names that come and go
+    # New and dropped names
 
     def begin_stream(self, entry: StreamEntry) -> None:
-        """A stream that is new to a store that has run knows what comes after the bound."""
+        """Begin a stream in a store that has already run: its rows count from the bound on."""
         with self._one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL:
@@ -265,7 +269,7 @@ class Pipeline:
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
     def begin_view(self, entry: ViewEntry, catalog: Catalog) -> None:
-        """A view that is new to a store that has run begins at the bound, from all that is kept."""
+        """Begin a view in a store that has already run: backfill it up to the bound from retained rows."""
         with self._one_at_a_time:
             before = self.store.manifest()
             begun = {entry.name: first_instant(before)} if before.bound > BEFORE_ALL else {}
@@ -274,10 +278,12 @@ class Pipeline:
                 require_evaluable(self.session, [entry], views.plans)
             if before.bound > BEFORE_ALL:
                 with explained_failures(doing=f"the view '{entry.name}' cannot be computed"):
-                    self._end(before, first_slice(self.session, self.store, views, before, entry.name))
+                    self._commit_step(
+                        before, first_slice(self.session, self.store, views, before, entry.name)
+                    )
 
     def forget_names(self, views: CompiledStore) -> None:
-        """After a DROP: what belonged to the names that are gone goes."""
+        """Remove the traces of names that were dropped."""
         with self._one_at_a_time:
             before = self.store.manifest()
             parts: dict[str, Any] = {
@@ -294,7 +300,7 @@ class Pipeline:
     def run(
         self, views: CompiledStore, finish: bool = False, progress: Callable[[Progress], None] | None = None
     ) -> list[Progress]:
-        """Takes in all there is and moves the bound as far as it goes; with `finish` to the end of time."""
+        """Take in all available rows and advance the bound; with `finish` to the end of time."""
         self._require_still("run")
         self._require_evaluable(views)
         steps: list[Progress] = []
@@ -321,7 +327,7 @@ class Pipeline:
         interval: str = "1 second",
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Goes on in the background: a step whenever there is something, and at least every second."""
+        """Run steps in the background: one whenever rows have arrived, and at least one a second."""
         self._require_still("start")
         if not _INTERVAL.fullmatch(interval):
             raise StoreError(f"{interval!r} is no interval", next_step="give one like '1 second'")
@@ -332,7 +338,7 @@ class Pipeline:
         self.last_failure = None
 
     def check(self) -> None:
-        """Raise what has ended the steps in the background, once."""
+        """Raise the error that ended the background steps, once."""
         found = self.failed()
         if found is not None:
             query, self._query, self._failure, self.last_failure = self._query, None, None, found
@@ -342,7 +348,7 @@ class Pipeline:
             raise found
 
     def failed(self) -> Exception | None:
-        """What has ended the steps in the background, if that has happened since they were started."""
+        """Return the error that ended the background steps since they were started, if any."""
         if self._query is None:
             return None
         ended: Exception | None = self._failure
@@ -358,12 +364,12 @@ class Pipeline:
         return failure(ended, [] if self._background is None else self._background.fed) if spark else ended
 
     def stop(self) -> None:
-        """Ends what goes on in the background, after the step that is under way."""
+        """Stop the background steps, after the current step."""
         self.check()
         query, self._query = self._query, None
         if query is None or self._background is None:
             return
-        with self._one_at_a_time:  # the step under way ends first; none begins after it
+        with self._one_at_a_time:  # wait for the current step; no other begins after it
             self._stopping = True
         with explained_failures(self._background.fed):
             query.stop()
@@ -371,11 +377,11 @@ class Pipeline:
         self._clean()
 
     def _clean(self) -> None:
-        with self._one_at_a_time:  # what is being written is not named yet
+        with self._one_at_a_time:  # no manifest names the files that a step is writing
             self.store.clean()
 
     def wait(self) -> None:
-        """Waits while steps go on in the background; what ends them is raised here."""
+        """Wait while steps run in the background; raise the error that ended them."""
         if self._query is not None:
             with suppress(*SPARK_FAILURES):
                 self._query.awaitTermination()
@@ -388,7 +394,7 @@ class Pipeline:
             )
 
     def _require_evaluable(self, views: CompiledStore) -> None:
-        """Before the first step: views may have been made before there was a session to ask."""
+        """Check the views before the first step: they may have been created without a Spark session."""
         before = self.store.manifest()
         entries = [entry for entry in views.catalog if isinstance(entry, ViewEntry)]
         if entries and before.bound == BEFORE_ALL:
@@ -400,7 +406,7 @@ class Pipeline:
         told: Callable[[Progress], None],
         interval: str | None = None,
     ) -> StreamingQuery:
-        """One streaming query over all sources; each batch is a step. Without an interval, what is there."""
+        """Start one streaming query over all sources; without an interval, over the available rows only."""
         lanes = source_lanes(views, self.store.manifest(), self.store.settings.partitions)
         sources = Sources.open(self.session, views.fed, lanes, heartbeat=interval is not None)
         self._failure, self._stopping, self._look_at = None, False, 0.0
@@ -410,7 +416,8 @@ class Pipeline:
                 if self._stopping:
                     raise InterruptedError("the pipeline is being stopped")  # the batch is not committed
                 try:
-                    self._step(views, (frame, sources), batch, False, told)
+                    found = files_with_wildcards(self.store.files.below(CHECKPOINT), views.fed, batch)
+                    self._step(views, (sources.with_files(frame, found), sources), batch, False, told)
                 except Exception as error:
                     self._failure = error
                     raise
@@ -422,8 +429,10 @@ class Pipeline:
         )
         return timed.start()
 
-    def _with_changed_files(self, views: CompiledStore, before: Manifest, taken: TakenIn) -> TakenIn:
-        """Tells of files that changed after they were read; looked at when a run begins, and now and then."""
+    def _with_changed_files(
+        self, views: CompiledStore, before: Manifest, taken: IntakeResult
+    ) -> IntakeResult:
+        """Report files that changed after they were read; check when a run begins, and from time to time."""
         started = time.monotonic()
         if started < self._look_at or not views.fed:
             return taken
@@ -431,7 +440,7 @@ class Pipeline:
         found = changed_files(checkpoint, views.fed, before.batch, before.changed)
         seconds = time.monotonic() - started
         self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
-        return taken.with_changed_files(found, before, hasty(self.store.files))
+        return taken.with_changed_files(found, before, without_fsync(self.store.files))
 
     def _wait(self, query: StreamingQuery, views: CompiledStore) -> None:
         try:
@@ -444,7 +453,7 @@ class Pipeline:
             raise
 
     def _raise_failure(self, views: CompiledStore) -> None:
-        """What a step in the background raised; a fault of ours stays one."""
+        """Raise the error of a background step; a fault of Everview stays a fault."""
         error, self._failure = self._failure, None
         if isinstance(error, SPARK_FAILURES):
             raise failure(error, views.fed) from error
@@ -459,24 +468,24 @@ class Pipeline:
         finish: bool,
         told: Callable[[Progress], None],
     ) -> None:
-        """One step: takes the batch in, moves the bound, evaluates the slice, ends with the manifest.
+        """Run one step: take in the batch, advance the bound, evaluate the slice, write the manifest.
 
-        A batch that Spark sends again because it does not know that its step was done, was done.
+        Spark repeats a batch if it does not know that its step was committed; the repetition is ignored.
         """
         with self._one_at_a_time:
             started, now = time.perf_counter(), self.now()
             before = self.store.manifest()
             if number is not None and before.batch is not None and number <= before.batch:
                 return
-            taken = TakenIn({}, {})
+            taken = IntakeResult({}, {})
             if came is not None and came[1].entries:
-                taken = self._sorted(came[1], came[0], before, before.bound + 1, now)
+                taken = self._write_batch(came[1], came[0], before, before.bound + 1, now)
             taken = self._with_changed_files(views, before, taken)
             arrived = taken.arrived
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
-            moved = move(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
+            moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
             if number is not None and moved == before and not any(arrived.values()):
-                return  # nothing but the heartbeat came
+                return  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = self.session if came is None else came[0].sparkSession
             after, changes = next_slice(session, self.store, views, before, moved)
@@ -484,8 +493,8 @@ class Pipeline:
             if number is not None:
                 self.store.sync_checkpoint(number)
             found = None if came is None else came[1].differences
-            messages, told_columns = tell(() if found is None else found.value, before.told)
-            self._end(before, replace(after, told=told_columns))
+            messages, told_columns = report_differences(() if found is None else found.value, before.told)
+            self._commit_step(before, replace(after, told=told_columns))
             for message in messages:
                 warnings.warn(message, stacklevel=2)
             if after.step % _CLEAN_EVERY == 0:
@@ -503,6 +512,6 @@ def _fed_by_hand(entry: Entry) -> StreamEntry | TableEntry:
 
 
 def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:
-    """The pipeline of the store at a path, which is made where there is none."""
+    """Open the pipeline of the store at a path, or create the store."""
     settings = None if partitions is None else Settings(partitions)
     return Pipeline(Store.open(path, settings, create=True), session)

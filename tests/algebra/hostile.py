@@ -33,7 +33,7 @@ from everview.algebra.expressions import (
     substitute,
 )
 from everview.algebra.functions import FUNCTIONS
-from everview.algebra.numbers import single
+from everview.algebra.numbers import round_to_single
 from everview.algebra.schema import Schema
 from everview.algebra.signatures import KINDS, Signature
 from tests.algebra.random_expressions import Values, built
@@ -66,7 +66,7 @@ VALUES: Values = {
     T.SMALLINT: _integers(16),
     T.INT: (*_integers(32), 100_000, 2_000_000),
     T.BIGINT: (*_integers(64), 2**31, 10**15),
-    T.FLOAT: tuple(map(single, _DOUBLES)),
+    T.FLOAT: tuple(map(round_to_single, _DOUBLES)),
     T.DOUBLE: _DOUBLES,
     MONEY: tuple(map(Decimal, ("0.00", "1.00", "-0.01", "0.50", "60.00", "9999999.99", "-9999999.99"))),
     WIDEST: tuple(map(Decimal, (0, 1, -1, 10**38 - 1, 1 - 10**38, 5 * 10**37, 10**18))),
@@ -170,7 +170,7 @@ def operations() -> Iterator[Expression]:
                 made = built(lambda a=a, b=b, o=operator: Arithmetic(o, a, b))  # type: ignore[misc]
                 if made is not None:
                     yield made
-            if T.wider(left, right) is None:
+            if T.wider_type(left, right) is None:
                 continue
             yield from (Comparison(o, a, b) for o in (COMPARISONS if left == right else ("<", "<=>")))
             yield InList(a, (b, column(right, 2), Literal(None, T.VOID)))

@@ -19,9 +19,9 @@ from everview.algebra.changes import (
     Record,
     Snapshot,
     Tag,
+    are_equivalent,
     coalesce,
     consolidate,
-    equivalent,
     from_logical,
     from_pairs,
     from_physical,
@@ -99,9 +99,9 @@ def test_a_profile_has_maximal_pieces_of_constant_count(rows: list[ChangeRow]) -
 
 @given(SIGNED, SIGNED)
 def test_equivalent_asks_for_equal_snapshots(left: list[ChangeRow], right: list[ChangeRow]) -> None:
-    assert equivalent(left, right) == (snapshots(left) == snapshots(right))
+    assert are_equivalent(left, right) == (snapshots(left) == snapshots(right))
     minus_left = [row._replace(n=-row.n) for row in left]
-    assert equivalent(left + right + minus_left, right)
+    assert are_equivalent(left + right + minus_left, right)
 
 
 @given(SIGNED)
@@ -153,7 +153,7 @@ def test_split_cuts_into_pieces_of_at_most_the_step(rows: list[ChangeRow], step:
 
 @given(SIGNED, st.integers(1, 5))
 def test_coalesce_undoes_split(rows: list[ChangeRow], step: int) -> None:
-    assert equivalent(coalesce(split(rows, step)), rows)
+    assert are_equivalent(coalesce(split(rows, step)), rows)
     for row in rows:
         assert coalesce(split([row], step)) == [row]
 
@@ -180,7 +180,7 @@ def test_raw_records_hold_from_their_timestamp_for_ever() -> None:
 @given(POSITIVE)
 def test_physical_streams_and_change_rows_are_each_others_inverse(rows: list[ChangeRow]) -> None:
     elements = to_physical(rows)
-    assert equivalent(from_physical(elements), rows)
+    assert are_equivalent(from_physical(elements), rows)
     assert Counter(to_physical(from_physical(elements))) == Counter(elements)
     assert len(elements) == sum(row.n for row in rows)
     intervals = [(i.from_, i.until) for _, i in elements]
@@ -205,7 +205,7 @@ def test_a_logical_stream_counts_the_elements_at_every_instant(rows: list[Change
 def test_logical_streams_and_change_rows_are_each_others_inverse(rows: list[ChangeRow]) -> None:
     logical = to_logical(rows, range(LATEST + 1))
     back = from_logical(logical)
-    assert equivalent(back, rows)
+    assert are_equivalent(back, rows)
     assert to_logical(back, range(LATEST + 1)) == logical
     assert adjacent(back) == [], "ζ(ι(S)) is coalesced (paper 1, 4.1)"
 
@@ -234,13 +234,13 @@ KEYS = st.sampled_from([None, (0,), (0, 1)])
 def test_tags_lead_from_snapshot_to_snapshot(rows: list[ChangeRow], key: tuple[int, ...] | None) -> None:
     tags = to_tags(rows, key)
     assert [applied(tags, t) for t in INSTANTS] == snapshots(rows)
-    assert equivalent(from_tags(tags), rows)
-    assert equivalent(from_tags(to_tags(from_tags(tags), key)), rows)
+    assert are_equivalent(from_tags(tags), rows)
+    assert are_equivalent(from_tags(to_tags(from_tags(tags), key)), rows)
 
 
 @given(SIGNED)
 def test_tags_keep_even_negative_counts(rows: list[ChangeRow]) -> None:
-    assert equivalent(from_tags(to_tags(rows)), rows)
+    assert are_equivalent(from_tags(to_tags(rows)), rows)
 
 
 @given(retracted(), KEYS)
@@ -309,10 +309,10 @@ def test_an_update_knows_the_old_record() -> None:
 @given(retracted())
 def test_intervals_and_pairs_are_each_others_inverse(rows: list[ChangeRow]) -> None:
     pairs = to_pairs(rows)
-    assert equivalent(pairs, rows)
+    assert are_equivalent(pairs, rows)
     assert all(row.until == INFINITY for row in pairs)
     back = from_pairs(pairs)
-    assert equivalent(back, rows)
+    assert are_equivalent(back, rows)
     assert all(row.n == 1 and row.from_ < row.until for row in back)
 
 

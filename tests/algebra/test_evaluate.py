@@ -30,7 +30,7 @@ from everview.algebra.expressions import (
     Not,
     Or,
 )
-from everview.algebra.numbers import single
+from everview.algebra.numbers import round_to_single
 from everview.algebra.schema import Schema
 from everview.algebra.types import decimal
 from tests.algebra.random_expressions import Maker, Vocabulary, same
@@ -78,7 +78,13 @@ def test_truth_has_three_values(
         (T.INT, 6, "&", 3, 2),
         (T.INT, 6, "|", 3, 7),
         (T.INT, 6, "^", -1, -7),
-        (T.FLOAT, single(0.1), "+", single(0.2), single(single(0.1) + single(0.2))),
+        (
+            T.FLOAT,
+            round_to_single(0.1),
+            "+",
+            round_to_single(0.2),
+            round_to_single(round_to_single(0.1) + round_to_single(0.2)),
+        ),
         (T.DOUBLE, 1.0, "/", 0.0, None),
         (T.DOUBLE, math.inf, "-", math.inf, NAN),
         (T.DOUBLE, -7.5, "%", 2.0, -1.5),
@@ -175,7 +181,7 @@ def test_columns_are_found_by_name_and_relation() -> None:
         (1e20, T.DOUBLE, T.INT, 2**31 - 1),
         (300.7, T.DOUBLE, T.TINYINT, 44),
         (NAN, T.DOUBLE, T.INT, 0),
-        (0.1, T.DOUBLE, T.FLOAT, single(0.1)),
+        (0.1, T.DOUBLE, T.FLOAT, round_to_single(0.1)),
         (1.005, T.DOUBLE, decimal(3, 2), Decimal("1.01")),
         (100.0, T.DOUBLE, decimal(3, 2), None),
         (Decimal("-1.9"), decimal(2, 1), T.INT, -1),
@@ -186,7 +192,7 @@ def test_columns_are_found_by_name_and_relation() -> None:
         (1e10, T.DOUBLE, T.STRING, "1.0E10"),
         (1e-5, T.DOUBLE, T.STRING, "1.0E-5"),
         (5e-324, T.DOUBLE, T.STRING, "4.9E-324"),
-        (single(0.1), T.FLOAT, T.STRING, "0.1"),
+        (round_to_single(0.1), T.FLOAT, T.STRING, "0.1"),
         (Decimal("0E-10"), decimal(38, 10), T.STRING, "0E-10"),
         (-500_000, T.TIMESTAMP, T.STRING, "1969-12-31 23:59:59.5"),
         (-500_000, T.TIMESTAMP, T.BIGINT, -1),

@@ -24,11 +24,11 @@ from everview.algebra.time import (
     WEEK,
     Grid,
     Interval,
+    add_duration,
     duration_text,
     format_timestamp,
     instant_words,
     interval_sql,
-    later,
     parse_timestamp,
     timestamp_sql,
     unit_of,
@@ -184,7 +184,7 @@ def test_a_grid_saturates_at_infinity(grid: Grid) -> None:
 
 @given(st.one_of(SHORT, st.integers(LEAST, LEAST + 9), st.integers(INFINITY - 9, INFINITY)), SHORT)
 def test_later_stays_on_the_line(t: int, by: int) -> None:
-    assert later(t, by) == (INFINITY if t == INFINITY else min(max(t + by, LEAST), INFINITY))
+    assert add_duration(t, by) == (INFINITY if t == INFINITY else min(max(t + by, LEAST), INFINITY))
 
 
 # Time as text

@@ -171,7 +171,7 @@ def _half(files: Files, path: str, data: bytes | memoryview) -> None:
 def work(store: str, folder: str, rounds: int, upto: int) -> None:
     """Opens the store as any process does, and goes on with what is to be done."""
     feed = Feed(Path(folder), rounds)
-    evaluate.SMALL = housekeeping.FEW = int(os.environ[_HERE])
+    evaluate.SMALL = housekeeping.MERGE_ON_DRIVER = int(os.environ[_HERE])
     housekeeping.POLICY = replace(housekeeping.POLICY, fan=3)  # there is more to merge
     with everview.connect(store, _session(), partitions=2) as db:
         db.execute(feed.script)
@@ -200,13 +200,14 @@ def _session() -> Any:
     """A session on one core that starts soon: its JVM does not compile much, as it does not live long."""
     from pyspark.sql import SparkSession
 
-    from everview.execute.session import SETTINGS
+    from everview.execute.session import SPARK_SETTINGS
 
     java = (
-        SETTINGS["spark.driver.extraJavaOptions"] + " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+        SPARK_SETTINGS["spark.driver.extraJavaOptions"]
+        + " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
     )
     builder = SparkSession.builder.master("local[1]").appName("everview-victim")
-    settings = {**SETTINGS, "spark.driver.extraJavaOptions": java, "spark.sql.shuffle.partitions": "1"}
+    settings = {**SPARK_SETTINGS, "spark.driver.extraJavaOptions": java, "spark.sql.shuffle.partitions": "1"}
     for name, value in {**settings, "spark.python.daemon.module": "tests.engine.crash"}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -16,6 +16,18 @@ from tests.engine.reading import dated, put
 pytestmark = pytest.mark.spark
 
 
+def _told(spark: SparkSession, tmp_path: Path, script: str) -> list[str]:
+    """What a run of a script says of columns of files."""
+    with (
+        everview.connect(str(tmp_path / "store"), spark, partitions=1) as db,
+        warnings.catch_warnings(record=True) as found,
+    ):
+        warnings.simplefilter("always")
+        db.execute(script)
+        db.run()
+        return [str(w.message) for w in found if "file" in str(w.message)]
+
+
 def test_columns_of_every_file_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "c", "1.csv", "k,v\n1,a\n")
     (tmp_path / "p").mkdir()
@@ -26,14 +38,7 @@ def test_columns_of_every_file_are_told_once(spark: SparkSession, tmp_path: Path
     """
 
     def told() -> list[str]:
-        with (
-            everview.connect(str(tmp_path / "store"), spark, partitions=1) as db,
-            warnings.catch_warnings(record=True) as found,
-        ):
-            warnings.simplefilter("always")
-            db.execute(make)
-            db.run()
-            return [str(w.message) for w in found if "file" in str(w.message)]
+        return _told(spark, tmp_path, make)
 
     assert told() == []
     put(tmp_path / "c", "2.csv", "extra,k,vv\nx,2,b\n")
@@ -49,3 +54,26 @@ def test_columns_of_every_file_are_told_once(spark: SparkSession, tmp_path: Path
     assert told() == ["'c' leaves out columns of its files: new"]
     put(tmp_path / "c", "4.csv", "extra,k,vv\nx,2,b\n")
     assert told() == []
+
+
+def test_keys_of_json_objects_are_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Of every line; not those of objects inside others, nor those of lines that are refused."""
+    lines = ['{"K": 1, "v": "a", "in": {"deep": 1}}', '{"k": 2, "deep": 3}', '["no"]', '{"k": "x", "bad": 1}']
+    put(tmp_path / "j", "1.json", "\n".join([*lines, '{"k": 3, "v": "x\\", \\"w\\": 1"}']))
+    put(tmp_path / "whole", "1.json", '[{"k": 1}, {"k": 2, "late": [{"deep": 1}]}]')
+    make = f"""
+        CREATE TABLE j (k INT, v STRING) FROM json('{tmp_path}/j');
+        CREATE TABLE whole (k INT) FROM json('{tmp_path}/whole', multiLine => true);
+    """
+    assert _told(spark, tmp_path, make) == [
+        "'j' leaves out columns of its files: deep, in",
+        "'whole' leaves out columns of its files: late",
+    ]
+    put(tmp_path / "j", "2.json", '{"k": 4, "in": 1, "deep": 2, "v": "b"}')
+    assert _told(spark, tmp_path, make) == []
+    put(tmp_path / "j", "3.json", "\n".join(f'{{"k": {i}, "data{i}": {{}}}}' for i in range(2_000)))
+    (message,) = _told(spark, tmp_path, make)
+    assert message.startswith("'j' leaves out columns of its files: data")
+    assert message.endswith("… (98 in all)")
+    put(tmp_path / "j", "4.json", '{"k": 5, "more": 1}')
+    assert _told(spark, tmp_path, make) == []

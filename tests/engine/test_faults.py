@@ -273,7 +273,7 @@ def test_a_source_file_vanishes_before_it_is_read(
     put_first(come)
     take_in = pipeline.take_in
 
-    def without_the_file(*args: Any) -> pipeline.TakenIn:
+    def without_the_file(*args: Any) -> pipeline.IntakeResult:
         (come / "2.csv").rename(tmp_path / "2.csv")
         return take_in(*args)
 

@@ -156,7 +156,7 @@ def test_the_key_of_a_table_from_files(
 ) -> None:
     """Against the oracle: several files a batch, files in several parts, restarts, steps that are cut off."""
     if not driver:
-        monkeypatch.setattr(table_keys, "FEW", 0)
+        monkeypatch.setattr(table_keys, "COMPARE_ON_DRIVER", 0)
     rng = random.Random(f"keys {driver}")
     oracle = Oracle({}, Counter())
     number = 0

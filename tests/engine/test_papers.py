@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
-from everview.algebra.numbers import single
+from everview.algebra.numbers import round_to_single
 from tests.engine.papers import (
     EPOCH,
     FIRST_POINT,
@@ -254,7 +254,7 @@ def test_paper_1_2_6_a_sliding_window_of_15_minutes(papers: everview.Database) -
         (2, "05:01:32", "05:16:32"),
         (4, "05:02:16", "05:17:16"),
     ]
-    assert [single(h.record[1]) for h in found] == [row[1] for row in RAW]
+    assert [round_to_single(h.record[1]) for h in found] == [row[1] for row in RAW]
 
 
 def test_paper_1_4_3_2_8_the_average_speeds_of_a_station(papers: everview.Database) -> None:
@@ -296,7 +296,7 @@ def test_paper_1_2_2_where_the_average_speed_is_below_15(papers: everview.Databa
 
 
 def mean_at(rows: list[Row], moment: datetime, width: timedelta) -> float | None:
-    speeds = [single(float(r["speed"])) for r in rows if r["ts"] <= moment < r["ts"] + width]
+    speeds = [round_to_single(float(r["speed"])) for r in rows if r["ts"] <= moment < r["ts"] + width]
     return sum(speeds) / len(speeds) if speeds else None
 
 

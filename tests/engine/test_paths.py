@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,3 +74,49 @@ def test_files_and_folders_with_odd_names(spark: SparkSession, tmp_path: Path) -
         expected["usual"] = 3, 0, 0
         db.run()
         assert {name: tuple(counts) for name, counts in db.manifest().counts.items()} == expected
+
+
+ODD = ("x[1]", "x1", "x{2,3}", "x2", "x3", "*", "x?", "x\\y", "x y", "it's", "a%5Bb")
+
+
+def test_files_with_wildcards_that_come_while_steps_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Every row is there once, whatever the names in a batch would fit as patterns."""
+    made = {
+        "csv": ("csv", ", header => true", lambda k: f"v,k\n0,{k}\n".encode()),
+        "json": ("json", "", lambda k: f'{{"k": {k}}}\n'.encode()),
+        "parquet": ("parquet", "", _parquet),
+        "orders": ("csv", "", lambda k: f"{k}\n".encode()),
+    }
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        for name, (format_, options, _) in made.items():
+            (tmp_path / name).mkdir()
+            db.execute(
+                f"CREATE TABLE {name} (k INT{', PRIMARY KEY (k)' if name == 'orders' else ''})"
+                f" FROM {format_}('{tmp_path}/{name}'{options});"
+                f" CREATE VIEW of_{name} AS SELECT k, COUNT(*) AS n FROM {name} GROUP BY k"
+            )
+        db.start()
+        for batch in range(2):
+            for name, (format_, _, content) in made.items():
+                (tmp_path / "aside").mkdir(exist_ok=True)
+                for number, odd in enumerate(ODD):
+                    path = tmp_path / "aside" / f"{odd}{batch}.{format_}"
+                    path.write_bytes(content(100 * batch + number))
+                    path.rename(tmp_path / name / path.name)
+            expected = {(100 * b + number, 1) for b in range(batch + 1) for number in range(len(ODD))}
+            deadline = time.monotonic() + 60
+            while sum(rows for rows, *_ in db.manifest().counts.values()) < len(expected) * len(made):
+                assert time.monotonic() < deadline, db.manifest().counts
+                time.sleep(0.2)
+        db.stop()
+        for name in made:
+            assert {tuple(r) for r in db.query(f"SELECT * FROM of_{name}").collect()} == expected, name
+        assert {n: tuple(c) for n, c in db.manifest().counts.items()} == dict.fromkeys(
+            made, (2 * len(ODD), 0, 0)
+        )
+
+
+def _parquet(key: int) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": [key]}), sink)
+    return bytes(sink.getvalue())

@@ -79,7 +79,7 @@ def _difference(found: Rows, expected: Rows) -> dict[str, object]:
 def _require_clean(db: Database) -> None:
     """Nothing is left of all the steps that were cut off."""
     files = db._pipeline.store.files
-    named = set().union(*(manifests.read(files, step).paths() for step in manifests.steps(files)))
+    named = set().union(*(manifests.read(files, step).paths() for step in manifests.list_steps(files)))
     there = {f.path for folder in FOLDERS.values() for f in files.list_files(folder)}
     assert there == named
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,23 @@ def test_a_drop_that_was_interrupted_leaves_no_rows(
         db.run()
         kept = db.manifest().of("inbox")
         assert [(trace.owner, sum(r.rows for r in runs)) for trace, runs in kept.items()] == [("t", 1)]
+
+
+def test_a_source_that_was_dropped_before_drops_were_counted(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "t", "1.csv", "1,a\n2,b\n")
+    store = tmp_path / "store"
+    with everview.connect(str(store), spark, partitions=1) as db:
+        db.execute(TABLE.format(tmp_path))
+        db.run()
+    with everview.connect(str(store), spark) as db:
+        assert db.catalog.dropped == 0
+        db.execute("DROP TABLE t")
+    catalog = json.loads((store / "catalog.json").read_text())
+    assert catalog.pop("dropped") == 1
+    (store / "catalog.json").write_text(json.dumps(catalog))
+    with everview.connect(str(store), spark) as db:
+        db.execute(TABLE.format(tmp_path))
+        assert db.run().arrived["t"].rows == 2
 
 
 def test_a_catalog_of_an_older_release_has_no_incarnations() -> None:

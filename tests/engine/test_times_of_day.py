@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import everview
 from everview.algebra.dates import parse_instant
 from everview.algebra.text import string_sql
 from everview.errors import EverviewError
+from everview.ingest.read_json import TIME_OF_DAY
 from tests.engine.reading import put
 
 pytestmark = pytest.mark.spark
@@ -29,6 +31,8 @@ def test_every_way_of_a_text_into_a_timestamp(spark: SparkSession, tmp_path: Pat
     lines = (f'{i},"{text}"\n' for i, text in enumerate(TEXTS))
     put(tmp_path / "c", "1.csv", "".join(lines))
     put(tmp_path / "j", "1.json", "".join(json.dumps({"k": i, "at": t}) + "\n" for i, t in enumerate(TEXTS)))
+    escaped = ("".join(f"\\u{ord(sign):04x}" for sign in text) for text in TEXTS)
+    put(tmp_path / "e", "1.json", "".join(f'{{"k": {i}, "at" : "{t}"}}\n' for i, t in enumerate(escaped)))
     with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
         for name in ("frame", "dicts", "chosen", "changed"):
             db.execute(f"CREATE TABLE {name} (k INT, at TIMESTAMP)")
@@ -36,6 +40,7 @@ def test_every_way_of_a_text_into_a_timestamp(spark: SparkSession, tmp_path: Pat
             CREATE TABLE texts (k INT, nm STRING);
             CREATE TABLE c (k INT, at TIMESTAMP NOT NULL) FROM csv('{tmp_path}/c');
             CREATE TABLE j (k INT, at TIMESTAMP NOT NULL) FROM json('{tmp_path}/j');
+            CREATE TABLE e (k INT, at TIMESTAMP NOT NULL) FROM json('{tmp_path}/e');
         """)
         db.insert("texts", [{"k": i, "nm": text} for i, text in enumerate(TEXTS)])
         db.insert("changed", [{"k": i, "at": None} for i in range(len(TEXTS))])
@@ -60,5 +65,15 @@ def test_every_way_of_a_text_into_a_timestamp(spark: SparkSession, tmp_path: Pat
                     continue
                 taken[name].add(i)
         db.run()
-        taken |= {n: {r.k for r in db.query(f"SELECT k FROM {n}").collect()} for n in "cj"}
+        taken |= {n: {r.k for r in db.query(f"SELECT k FROM {n}").collect()} for n in "cje"}
         assert taken == dict.fromkeys(taken, good)
+
+
+def test_lines_without_times_of_day_are_not_read_again() -> None:
+    """The look that spares it takes no key for one, nor a whole timestamp."""
+    for line in (
+        '{"id":0,"ts":"2024-01-01 00:00:00.05","v":"a: 12:30"}',
+        '{"id" : 0, "12":1, "ts": "2024-01-01T00:00:00Z", "x": {"y": ["a", "b"]}}',
+    ):
+        assert re.search(TIME_OF_DAY, line) is None
+    assert re.search(TIME_OF_DAY, '{"ts":" 12:30"}') is not None

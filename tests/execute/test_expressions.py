@@ -26,7 +26,7 @@ from everview.algebra.expressions import (
     TryCast,
 )
 from everview.algebra.functions import FUNCTIONS, NONDETERMINISTIC
-from everview.algebra.numbers import single
+from everview.algebra.numbers import round_to_single
 from everview.algebra.schema import Schema
 from everview.algebra.types import DataType
 from everview.errors import AlgebraError
@@ -61,7 +61,7 @@ VALUES: Values = {
     T.SMALLINT: (*INTEGERS, 2**15 - 1, -(2**15)),
     T.INT: (*INTEGERS, 2**31 - 1, -(2**31), 12345),
     T.BIGINT: (*INTEGERS, 2**63 - 1, -(2**63), 2**53 + 1, 1_600_000_000),
-    T.FLOAT: tuple(map(single, DOUBLES)),
+    T.FLOAT: tuple(map(round_to_single, DOUBLES)),
     T.DOUBLE: DOUBLES,
     MONEY: tuple(
         map(Decimal, ("0.00", "1.00", "-1.50", "0.05", "2.50", "-0.01", "9999999.99", "-9999999.99"))
@@ -102,7 +102,7 @@ def more_values(chance: random.Random) -> Values:
     more: Values = {
         **{t: integers(t.bits) for t in (T.TINYINT, T.SMALLINT, T.INT, T.BIGINT)},
         T.DOUBLE: doubles,
-        T.FLOAT: [single(d) for d in doubles],
+        T.FLOAT: [round_to_single(d) for d in doubles],
         MONEY: decimals(9, 2),
         LONG_DECIMAL: decimals(38, 10),
         T.DATE: days,

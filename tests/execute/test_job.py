@@ -15,7 +15,7 @@ from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow, to_logical
 from everview.algebra.values import normal
 from everview.execute.catalyst import spark_schema
-from everview.execute.evaluate import evaluate, scans_of
+from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.plan.lower import STRATEGIES, lower
 from everview.reference.meaning import meaning
@@ -42,7 +42,7 @@ class StepLoop:
 
     def step(self, given: dict[str, list[ChangeRow]], slice_: Slice) -> dict[str, list[ChangeRow]]:
         scans = {s: self._frame(given[s.relation], s.of) for s in scans_of(self.plans.values())}
-        done = evaluate(
+        done = evaluate_slice(
             self.spark, self.files, self.partitions, self.plans, scans, self.traces, self.number, slice_
         )
         emitted: dict[str, list[ChangeRow]] = {v: [] for v in self.plans}

@@ -13,9 +13,16 @@ from everview.algebra.types import INT
 from everview.errors import StoreError
 from everview.execute.catalyst import Row
 from everview.execute.lanes import InputProjection, Lane
-from everview.execute.pieces import ArrivalId, Piece, due, merge_waiting, pieces_of, write_piece
+from everview.execute.pieces import (
+    ArrivalId,
+    PartitionedInputFile,
+    due,
+    merge_waiting,
+    pieces_of,
+    write_piece,
+)
 from everview.operators import ScanOperator
-from everview.operators.columnar.frame import Frame, Slice, changes
+from everview.operators.columnar.frame import Frame, Slice, make_frame
 from everview.storage.compaction import Policy
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -33,7 +40,7 @@ def carried(
 
 def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
     """Rows (value, from, partition, whether they are wanted); their begin on the lane is 100 later."""
-    frame = changes(
+    frame = make_frame(
         {"c0": [v[0] for v in values], "c1": [-v[0] for v in values]}, [(v[1], 10**6, 1) for v in values]
     )
     return frame.with_columns(
@@ -45,7 +52,7 @@ def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
 
 def read(run: Run, lane: InputProjection, files: Files, slice_: Slice) -> list[list[tuple[object, ...]]]:
     """What each partition gets."""
-    piece = Piece(run, lane.broadcast)
+    piece = PartitionedInputFile(run, lane.broadcast)
     found = [piece.read(files, p, slice_) for p in range(PARTITIONS)]
     return [[] if frame is None else frame.rows() for frame in found]
 

@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 from everview import operators as P
+from everview.algebra.time import INFINITY
 from everview.execute import program as programs
 from everview.execute.prepare import Prepared
 from everview.execute.program import policy_of
 from everview.operators.base import stateful_operators
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N, Slice
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N, Slice
 from everview.operators.columnar.types import column_type
 from everview.plan.lower import STRATEGIES, lower
 from everview.plan.stages import Port

@@ -10,7 +10,7 @@ from decimal import ROUND_DOWN, Decimal
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import Record, from_logical, from_raw, to_physical
-from everview.algebra.numbers import single, single_text
+from everview.algebra.numbers import round_to_single, single_text
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, MINUTE, SECOND, format_timestamp, parse_timestamp
 from everview.algebra.types import FLOAT, SMALLINT, TIMESTAMP
@@ -53,9 +53,9 @@ def text(value: object) -> object:
 
 
 RAW: list[Record] = [
-    (5, single(18.28), single(5.27), seconds("05:00:08")),
-    (2, single(21.33), single(4.62), seconds("05:01:32")),
-    (4, single(19.69), single(9.97), seconds("05:02:16")),
+    (5, round_to_single(18.28), round_to_single(5.27), seconds("05:00:08")),
+    (2, round_to_single(21.33), round_to_single(4.62), seconds("05:01:32")),
+    (4, round_to_single(19.69), round_to_single(9.97), seconds("05:02:16")),
 ]
 STREAM = from_raw(RAW, lambda e: int(str(e[3])))
 WINDOW = N.Window(HIGHWAY, Range(15 * MINUTE // SECOND))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
-from everview.algebra.changes import ChangeRow, equivalent, from_logical, to_tags
+from everview.algebra.changes import ChangeRow, are_equivalent, from_logical, to_tags
 from everview.algebra.schema import Schema
 from everview.algebra.types import STRING, TIMESTAMP
 from everview.algebra.windows import Range
 from everview.errors import TemporalError
+from everview.operators.columnar.frame import UNTIL
 from everview.reference.meaning import meaning
+from everview.storage.compaction import Policy
 from everview.temporal.expiry import ExpiryBuckets
 from tests.streams import arrivals_of, rows
 
@@ -35,7 +40,7 @@ def figure_2() -> list[ChangeRow]:
 def test_an_expired_x_is_replaced_by_the_newer_x() -> None:
     """The output stream: x, then y, and when x expires the newer x is appended behind y."""
     appended = [ChangeRow(("x",), 1, 6), ChangeRow(("y",), 2, 7), ChangeRow(("x",), 6, 9)]
-    assert equivalent(figure_2(), appended)
+    assert are_equivalent(figure_2(), appended)
 
 
 def test_the_replacement_is_no_change_of_the_answer() -> None:
@@ -60,35 +65,41 @@ def test_results_expire_in_another_order_than_they_are_produced() -> None:
 FIGURE_7 = ExpiryBuckets(window=50, count=5)
 
 
+def partitions(ends: Iterable[int], now: int, buckets: ExpiryBuckets = FIGURE_7) -> list[list[int]]:
+    """The rows of a state by their ends, as they are laid out in files at an instant."""
+    rows = pl.DataFrame({UNTIL: list(ends)}, schema={UNTIL: pl.Int64})
+    return [part[UNTIL].to_list() for part in Policy(buckets, small=0).split(rows, now)]
+
+
 def test_the_five_partitions_at_time_50() -> None:
-    assert [FIGURE_7.expirations(b, now=50) for b in range(5)] == [
-        (range(51, 61),),
-        (range(61, 71),),
-        (range(71, 81),),
-        (range(81, 91),),
-        (range(91, 101),),
+    assert partitions(range(51, 101), now=50) == [
+        [*range(51, 61)],
+        [*range(61, 71)],
+        [*range(71, 81)],
+        [*range(81, 91)],
+        [*range(91, 101)],
     ]
 
 
-def test_at_time_60_the_leftmost_partition_has_101_to_110() -> None:
-    assert FIGURE_7.expirations(0, now=60) == (range(101, 111),)
-    assert [FIGURE_7.expirations(b, now=60) for b in range(1, 5)] == [
-        FIGURE_7.expirations(b, now=50) for b in range(1, 5)
-    ]
+def test_at_time_60_one_partition_has_101_to_110_and_the_others_stay() -> None:
+    at_60 = partitions(range(61, 111), now=60)
+    assert at_60[-1] == [*range(101, 111)]
+    assert at_60[:-1] == partitions(range(51, 101), now=50)[1:]
 
 
-def test_between_the_two_the_leftmost_partition_has_the_ends_of_two_turns() -> None:
+def test_between_the_two_rows_of_two_turns_lie_apart() -> None:
     """The paper does not show it: at time 55 a row may already expire at 105."""
-    assert FIGURE_7.expirations(0, now=55) == (range(56, 61), range(101, 106))
+    assert partitions([56, 60, 101, 105], now=55) == [[56, 60], [101, 105]]
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(-60, 60))
-def test_buckets_hold_every_coming_expiration_once(window: int, count: int, now: int) -> None:
+def test_partitions_hold_every_coming_expiration_once(window: int, count: int, now: int) -> None:
     buckets = ExpiryBuckets(max(window, count), count)
-    held = {b: [exp for part in buckets.expirations(b, now) for exp in part] for b in range(count)}
     coming = range(now + 1, now + buckets.window + 1)
-    assert sorted(exp for exps in held.values() for exp in exps) == [*coming]
-    assert all(buckets.bucket(exp) == b for b, exps in held.items() for exp in exps)
+    held = partitions(coming, now, buckets)
+    assert [end for part in held for end in part] == [*coming]
+    assert all(part[-1] - part[0] < buckets.width for part in held)
+    assert len(held) <= count + 1
 
 
 @pytest.mark.parametrize(("window", "count"), [(50, 0), (0, 5), (4, 5), (-5, -5)])

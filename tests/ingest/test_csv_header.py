@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from everview.ingest.csv_header import (
     EMPTY,
+    FIELD_COUNT,
     RECORD,
     REFUSED,
-    WIDTH,
     Dialect,
     HeaderTask,
     header_in_file,
-    text_of,
+    text_column,
 )
 from everview.ingest.reading import BLOCK, FILE
 
@@ -60,7 +60,7 @@ def test_texts_are_found_by_the_header_of_their_file(data: st.DataObject) -> Non
             texts = dict(zip(header, row, strict=False))
             expected.append(([texts.get(n) or None for n in names], len(header), refused))
     found = [
-        ([row[text_of(i)] for i in range(3)], row[WIDTH], row[REFUSED])
+        ([row[text_column(i)] for i in range(3)], row[FIELD_COUNT], row[REFUSED])
         for batch in task(batches)
         for row in batch.to_pylist()
     ]
@@ -73,15 +73,15 @@ def _batch(rows: list[list[str]], path: str, wide: int) -> pa.RecordBatch:
     records = [written(row, csv.QUOTE_MINIMAL) for row in rows]
     arrays = [*(pa.array(t, pa.string()) for t in texts), pa.array(records, pa.string())]
     arrays += [pa.array([path] * len(rows)), pa.array([0] * len(rows), pa.int64())]
-    return pa.RecordBatch.from_arrays(arrays, names=[*map(text_of, range(wide)), RECORD, FILE, BLOCK])
+    return pa.RecordBatch.from_arrays(arrays, names=[*map(text_column, range(wide)), RECORD, FILE, BLOCK])
 
 
 def test_far_columns_in_quotes() -> None:
     task = HeaderTask(("k",), frozenset(), Dialect(), 1)
     record = pa.array(["a,k", 'x,"y, ""z"""', 'x,""', "x,"], pa.string())
     arrays = [pa.array(["a", "x", "x", "x"]), record, pa.array(["file:/a"] * 4), pa.array([0] * 4)]
-    [batch] = task([pa.RecordBatch.from_arrays(arrays, names=[text_of(0), RECORD, FILE, BLOCK])])
-    assert batch.column(text_of(0)).to_pylist() == ['y, "z"', EMPTY, None]
+    [batch] = task([pa.RecordBatch.from_arrays(arrays, names=[text_column(0), RECORD, FILE, BLOCK])])
+    assert batch.column(text_column(0)).to_pylist() == ['y, "z"', EMPTY, None]
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.ingest.fit import fit
+from everview.ingest.fit import fit_file_column
 
 INTEGERS = {T.TINYINT: 8, T.SMALLINT: 16, T.INT: 32, T.BIGINT: 64}
 
 
 def fitted(values: pa.Array, type_: T.DataType) -> tuple[list[object], list[str | None]]:
-    found, reasons = fit(values, Field("c", type_), "f.parquet")
+    found, reasons = fit_file_column(values, Field("c", type_), "f.parquet")
     return found.to_list(), [None] * len(values) if reasons is None else reasons.to_list()
 
 

@@ -7,7 +7,7 @@ import pytest
 from everview.algebra import types as T
 from everview.algebra.schema import Schema
 from everview.catalog import Lateness, Source, StreamEntry
-from everview.ingest.reading import explained
+from everview.ingest.reading import explain_read_error
 
 VERSIONS = {"spark": "4.3.0", "hadoop": "3.5.0"}
 CALLING = "An error occurred while calling o1621.load.\n: "
@@ -23,7 +23,7 @@ NO_CLASS = (
 def message(format_: str, path: str | None, text: str) -> str:
     columns = Schema.of(("k", T.INT), ("ts", T.TIMESTAMP), timeline="ts")
     entry = StreamEntry("s", columns, (Lateness("ts"),), source=Source(format_, path))
-    return str(explained(entry, Exception(text), VERSIONS))
+    return str(explain_read_error(entry, Exception(text), VERSIONS))
 
 
 @pytest.mark.parametrize(

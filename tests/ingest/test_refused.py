@@ -12,7 +12,7 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import DAY, HOUR, INFINITY
 from everview.algebra.types import INT, STRING, TIMESTAMP
 from everview.catalog import Lateness, Source, StreamEntry, TableEntry, stream_columns
-from everview.ingest.refused import REASON, row_text, split_refused
+from everview.ingest.refused import REJECTION_REASON, row_text, split_refused
 
 NOW = 1_767_225_600_000_000  # 2026-01-01
 LINES = ("ts", "seen")
@@ -52,8 +52,8 @@ def test_rows_ahead_of_the_clock(
     limit = NOW + (max_ahead or 0)
     assert _counts(good) == [r for r in rows if free or max(r[1:]) <= limit]
     wrong = [r for r in rows if not free and max(r[1:]) > limit]
-    assert _counts(ahead.drop(REASON, strict=False)) == wrong
-    for reason, row in zip(ahead[REASON] if wrong else (), wrong, strict=True):
+    assert _counts(ahead.drop(REJECTION_REASON, strict=False)) == wrong
+    for reason, row in zip(ahead[REJECTION_REASON] if wrong else (), wrong, strict=True):
         assert row[1 + LINES.index(reason.split(":")[0])] > limit
     assert row_text(ahead, entry.columns.names).len() == len(wrong)
 
@@ -64,7 +64,7 @@ def _counts(rows: pl.DataFrame) -> list[tuple[int, ...]]:
 
 def test_what_is_said_of_a_row_ahead() -> None:
     _, ahead = split_refused(frame([(1, NOW, NOW * 1000)]), stream(HOUR), NOW, 0)
-    assert ahead[REASON].to_list() == [
+    assert ahead[REJECTION_REASON].to_list() == [
         "seen: 57971-02-25T00:00:00.000000 is more than 1 hour ahead of the clock, which said "
         "2026-01-01T00:00:00.000000; mend the timestamp, or make the stream with a longer MAX AHEAD, or NONE"
     ]
@@ -102,4 +102,6 @@ def test_columns_without_a_value() -> None:
     ]
     ended, wrong = split_refused(good, entry, NOW, INFINITY)
     assert ended.is_empty()
-    assert wrong[REASON].to_list() == ["the store was run to its end, and its tables cannot change any more"]
+    assert wrong[REJECTION_REASON].to_list() == [
+        "the store was run to its end, and its tables cannot change any more"
+    ]

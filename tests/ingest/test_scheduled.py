@@ -11,7 +11,7 @@ from everview.catalog import TableEntry
 from everview.ingest.scheduled import changes_after, with_change
 from everview.storage import manifest as manifests
 from everview.storage.manifest import Manifest
-from everview.storage.scheduled_change import Change, Condition
+from everview.storage.scheduled_change import Change, MatchCondition
 
 TABLE = TableEntry("Stations", Schema.of(("id", T.INT), ("name", T.STRING)))
 UPDATE = Change(
@@ -19,7 +19,7 @@ UPDATE = Change(
     7,
     "c0 = 1",
     ("c0", "upper(c1)"),
-    (Condition("m0", "m0_0 = c0", True),),
+    (MatchCondition("m0", "m0_0 = c0", True),),
     (("m0", (T.INT, T.decimal(5, 2))),),
     (("c1 IS NULL", "'why'"),),
 )
@@ -39,7 +39,7 @@ def test_changes_come_back_in_the_order_of_their_instants() -> None:
     assert changes_after(again, TABLE, 9) == [DELETE, UPDATE, later]
     assert changes_after(again, TABLE, 10) == [UPDATE, later]
     assert changes_after(again, TABLE, 20) == []
-    assert (UPDATE.said, DELETE.said) == (
+    assert (UPDATE.statement, DELETE.statement) == (
         "the UPDATE AT 1970-01-01T00:00:00.000020",
         "the DELETE AT 1970-01-01T00:00:00.000010",
     )

@@ -9,8 +9,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.ingest.table_keys import PLACE, settled
-from everview.operators.columnar.frame import CHANGE, FROM, INFINITY, UNTIL, N
+from everview.algebra.time import INFINITY
+from everview.ingest.table_keys import _ROW_POSITION, settle_versions
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
 
 Row = tuple[int, str | None]  # the key, and the rest of the row
 SCHEMA = {"c0": pl.Int32, "c1": pl.String}
@@ -61,7 +62,7 @@ def placed(batch: list[File], block: int) -> pl.DataFrame:
         for file in batch
         for i, row in enumerate(file.rows)
     ]
-    kinds = {**SCHEMA, **PLACE, **dict.fromkeys(CHANGE, pl.Int64)}
+    kinds = {**SCHEMA, **_ROW_POSITION, **dict.fromkeys(CHANGE, pl.Int64)}
     return pl.DataFrame(made, schema=kinds, orient="row")
 
 
@@ -78,7 +79,7 @@ def test_against_the_oracle(history: list[list[File]], block: int, partitions: i
         parts = []
         for part in range(partitions):
             mine = pl.col("c0") % partitions == part
-            changed, twice = settled(held.filter(mine), came.filter(mine), ["c0"], step)
+            changed, twice = settle_versions(held.filter(mine), came.filter(mine), ["c0"], step)
             parts.append(changed)
             rejected.update(
                 (name, (k, v)) for k, v, name in twice.select("c0", "c1", "_everview_file").rows()
@@ -97,7 +98,7 @@ def test_rows_that_loaded_twice_before_keys_were_checked_are_one_again() -> None
         schema={**SCHEMA, **dict.fromkeys(CHANGE, pl.Int64)},
         orient="row",
     )
-    changed, _ = settled(held, placed([File(0, "a", ((1, "x"),))], 1), ["c0"], 5)
+    changed, _ = settle_versions(held, placed([File(0, "a", ((1, "x"),))], 1), ["c0"], 5)
     assert sorted(changed.rows()) == [(1, "x", 5, INFINITY, -1), (1, "y", 5, INFINITY, -1)]
 
 
@@ -106,8 +107,10 @@ def test_records_of_another_source_count_one_by_one() -> None:
     came = placed([File(0, "a", ((1, "x"), (1, "z"), (1, "y")))], 1).with_columns(
         pl.lit(None, pl.String).alias("_everview_file"), pl.lit(0, pl.Int64).alias("_index")
     )
-    by_offset, twice = settled(None, came, ["c0"], 5)
+    by_offset, twice = settle_versions(None, came, ["c0"], 5)
     assert by_offset["c1"].to_list() == ["y"]
-    by_value, _ = settled(None, came.with_columns(pl.lit(None, pl.Int64).alias("_everview_block")), ["c0"], 5)
+    by_value, _ = settle_versions(
+        None, came.with_columns(pl.lit(None, pl.Int64).alias("_everview_block")), ["c0"], 5
+    )
     assert by_value["c1"].to_list() == ["z"]
     assert twice.is_empty()

@@ -1,7 +1,7 @@
 """Random change rows in random slices, through a kernel, against the reference.
 
-A case is a set of change rows per input and a sequence of bounds. Each row is handed to the kernel in
-some step whose slice begins before the row does: in the slice in which it begins, or earlier.
+A case is a set of change rows per input and a sequence of bounds. Each row is passed to the kernel in the
+slice in which it begins, or earlier.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record, to_logical
+from everview.algebra.time import INFINITY
 from everview.algebra.types import BIGINT, DataType
 from everview.algebra.values import normal
 from everview.operators import ScanOperator, StatefulOperator
@@ -22,14 +23,13 @@ from everview.operators.columnar.frame import (
     BEFORE_ALL,
     CHANGE,
     HASH,
-    INFINITY,
     Frame,
     Increment,
     Slice,
-    alive,
-    by_position,
-    consolidate,
-    stacked,
+    consolidate_frame,
+    drop_ended,
+    name_by_position,
+    stack_frames,
 )
 from everview.reference.meaning import meaning
 
@@ -41,19 +41,19 @@ Step = Callable[[Sequence[Frame], dict[str, Frame], Slice], Increment]
 
 @dataclass(frozen=True)
 class Input:
-    """What a random input may hold."""
+    """The properties of a random input."""
 
     columns: dict[str, pl.DataType | type[pl.DataType]]
     record: Callable[[random.Random], Record]
     signed: bool = False
     arrivals: bool = False  # rows of a base stream: their last column is when they begin, and they never end
     endless: bool = False  # rows never end
-    on_time: bool = False  # rows come in the slice in which they begin
+    on_time: bool = False  # rows arrive in the slice in which they begin
     grid: int = 1  # begins and ends are multiples of it: many rows end as others begin
 
 
 def each_seed(variants: int) -> pytest.MarkDecorator:
-    """100 cases a kernel in the fast lane, 2,000 in the slow one, shared out among a test's variants."""
+    """Parametrize a test by seeds: 100 in the fast lane, 2,000 in the slow one, divided by its variants."""
     fast, slow = 100 // variants + 1, 2000 // variants + 1
     lanes = [
         pytest.param(range(fast), id="fast"),
@@ -63,7 +63,7 @@ def each_seed(variants: int) -> pytest.MarkDecorator:
 
 
 def random_rows(rng: random.Random, given: Input, most: int = 7) -> list[ChangeRow]:
-    """Change rows whose snapshots are never negative: some are taken back before their end."""
+    """Return change rows whose snapshots are never negative: some are retracted before their end."""
     rows = []
     for _ in range(rng.randrange(most + 1)):
         record = given.record(rng)
@@ -82,7 +82,7 @@ def random_rows(rng: random.Random, given: Input, most: int = 7) -> list[ChangeR
 
 
 def random_bounds(rng: random.Random) -> list[int]:
-    """Bounds that rise, some by nothing at all; the last is past everything."""
+    """Return non-decreasing bounds; the last one is after all begins and ends."""
     bounds = sorted(rng.randrange(-2, LAST + 8) for _ in range(rng.randrange(1, 6)))
     return [*bounds, DOMAIN.stop + 10]
 
@@ -90,9 +90,9 @@ def random_bounds(rng: random.Random) -> list[int]:
 def schedule(
     rng: random.Random, rows: Sequence[ChangeRow], bounds: Sequence[int], on_time: bool
 ) -> list[list[ChangeRow]]:
-    """The rows that each step is given: a row at the latest when its begin is in the slice.
+    """Return the rows of each step: a row comes in the slice of its begin, or earlier.
 
-    What takes a row back does not come before it.
+    A retraction does not come before the row that it retracts.
     """
     steps: list[list[ChangeRow]] = [[] for _ in bounds]
     previous: dict[Record, int] = {}
@@ -112,7 +112,7 @@ def schedule(
 
 
 def frame(rows: Sequence[ChangeRow], given: Input) -> Frame:
-    """Change rows as a frame."""
+    """Return change rows as a frame."""
     columns: dict[str, list[object]] = {c: [r.record[i] for r in rows] for i, c in enumerate(given.columns)}
     for i, name in enumerate(CHANGE, 1):
         columns[name] = [r[i] for r in rows]
@@ -120,7 +120,7 @@ def frame(rows: Sequence[ChangeRow], given: Input) -> Frame:
 
 
 def to_rows(output: Frame) -> list[ChangeRow]:
-    """A frame as change rows."""
+    """Return a frame as change rows."""
     return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in output.rows()]
 
 
@@ -132,7 +132,7 @@ def check(
     plan: N.Node,
     compact: Callable[[str, Frame, int], Frame] | None = None,
 ) -> None:
-    """Runs one random case and compares every instant of its output with the reference."""
+    """Run one random case and compare every instant of its output with the reference."""
     rng = random.Random(seed)
     given = {name: random_rows(rng, spec) for name, spec in inputs.items()}
     bounds = random_bounds(rng)
@@ -152,7 +152,7 @@ def check(
         emitted += rows
         for name, added in result.added.items():
             grown = pl.concat([state[name], added], how="diagonal") if name in state else added
-            state[name] = _shrunk(name, alive(grown, b1), b1, rng, compact)
+            state[name] = _compact_at_random(name, drop_ended(grown, b1), b1, rng, compact)
         b0 = b1
     found = to_logical(emitted, DOMAIN)
     wanted = meaning(plan, given, DOMAIN)
@@ -160,26 +160,26 @@ def check(
 
 
 def check_operator(seed: int, inputs: dict[str, Input], operator: StatefulOperator, plan: N.Node) -> None:
-    """Checks an operator with its own empty state and compaction; the columns of inputs go by position."""
+    """Check an operator with its own empty state and compaction; the columns of inputs go by position."""
 
     def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
-        return operator.increment([by_position(rows) for rows in new], state, slice_)
+        return operator.increment([name_by_position(rows) for rows in new], state, slice_)
 
     def empty(new: Sequence[Frame]) -> dict[str, Frame]:
-        return operator.empty_state([by_position(rows) for rows in new])
+        return operator.empty_state([name_by_position(rows) for rows in new])
 
     check(seed, inputs, step, empty, plan, operator.compact)
 
 
 def scan(given: Input, *types: DataType) -> ScanOperator:
-    """A scan of an input; its columns are BIGINT unless `types` says otherwise."""
+    """Return a scan of an input; its columns are BIGINT unless `types` says otherwise."""
     return ScanOperator("s", types or (BIGINT,) * len(given.columns))
 
 
-def _shrunk(
+def _compact_at_random(
     name: str, rows: Frame, bound: int, rng: random.Random, compact: Callable[[str, Frame, int], Frame] | None
 ) -> Frame:
-    """Now and then a state is made small, or its order is lost; that must change no answer."""
+    """Return a state as it is, compacted, or in another order, at random; that must change no result."""
     chance = rng.random()
     if chance < 0.4:
         return rows
@@ -187,9 +187,9 @@ def _shrunk(
         return rows.drop(HASH, strict=False)
     if chance < 0.6:
         return rows.sample(fraction=1, shuffle=True, seed=rng.randrange(1000))
-    return consolidate(rows, bound) if compact is None else compact(name, rows, bound)
+    return consolidate_frame(rows, bound) if compact is None else compact(name, rows, bound)
 
 
 def state_rows(state: dict[str, Frame]) -> int:
-    """How many rows a state holds in all."""
-    return stacked([f.select(pl.len()) for f in state.values()]).sum().item() if state else 0
+    """Return the number of rows of a state."""
+    return stack_frames([f.select(pl.len()) for f in state.values()]).sum().item() if state else 0

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.operators.columnar.hashing import hashes
+from everview.operators.columnar.hashing import hash_keys
 
 _MASK = 2**64 - 1
 _NULL = 0x5851F42D4C957F2D
 
 
 def numbers(values: pl.Series) -> list[int]:
-    return hashes(values.alias("v").to_frame(), ["v"]).tolist()
+    return hash_keys(values.alias("v").to_frame(), ["v"]).tolist()
 
 
 def by_definition(text: bytes) -> int:
@@ -103,4 +103,4 @@ def test_strings_that_are_much_alike_have_different_numbers(family: str) -> None
 def test_keys_of_several_strings() -> None:
     texts = [f"{'https://example.org/' * 4}{i:05d}" for i in range(300)]
     frame = pl.DataFrame({"a": texts}).join(pl.DataFrame({"b": texts}), how="cross")
-    assert len(np.unique(hashes(frame, ["a", "b"]))) == frame.height
+    assert len(np.unique(hash_keys(frame, ["a", "b"]))) == frame.height

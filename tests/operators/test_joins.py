@@ -18,7 +18,7 @@ from everview.algebra.expressions import Comparison, Expression, conjunction
 from everview.algebra.schema import Schema
 from everview.algebra.values import NAN
 from everview.operators.band_join import JoinBand, band_join
-from everview.operators.columnar.frame import HASH, Frame, Increment, Slice, changes
+from everview.operators.columnar.frame import HASH, Frame, Increment, Slice, make_frame
 from everview.operators.join import join_pairs
 from tests.operators.harness import Input, check, each_seed
 
@@ -215,13 +215,13 @@ def test_many_rows_in_several_steps(widest: int, lasting: int) -> None:
 def test_a_band_needs_a_bound_and_one_type() -> None:
     with pytest.raises(TypeError, match="a band has a bound"):
         JoinBand("x")
-    left, right = changes({"lo": [1.0]}, [(0, 9, 1)]), changes({"x": [1]}, [(0, 9, 1)])
+    left, right = make_frame({"lo": [1.0]}, [(0, 9, 1)]), make_frame({"x": [1]}, [(0, 9, 1)])
     with pytest.raises(TypeError, match="different types have no order"):
         band_join((left, right), {"left": left.clear(), "right": right.clear()}, JoinBand("x", "lo"))
 
 
 def test_the_state_of_a_band_is_sorted_by_it() -> None:
-    left, right = changes({"lo": [9, 2]}, [(0, 9, 1)] * 2), changes({"x": [5, 1, 7]}, [(0, 9, 1)] * 3)
+    left, right = make_frame({"lo": [9, 2]}, [(0, 9, 1)] * 2), make_frame({"x": [5, 1, 7]}, [(0, 9, 1)] * 3)
     added = band_join(
         (left, right), {"left": left.clear(), "right": right.clear()}, JoinBand("x", "lo")
     ).added

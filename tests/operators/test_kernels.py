@@ -20,11 +20,11 @@ from everview.algebra.windows import Rows
 from everview.operators import InsertionsOperator, RelationStreamOperator, SyncOnOperator
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
-from everview.operators.aggregates.counts import count_copies, empty_counts
+from everview.operators.aggregates.counts import empty_counts, step_counts
 from everview.operators.aggregates.events import compact_events
 from everview.operators.columnar.frame import Frame, Increment, Slice
+from everview.operators.columnar.latest import latest_per_key, latest_rows
 from everview.operators.columnar.profile import distinct_rows, distinct_unsigned, profile_difference
-from everview.operators.columnar.pushed_out import latest_per_key, latest_rows
 from everview.operators.join import join_pairs
 from everview.operators.version_join import compact_versions, join_version
 from tests.operators.harness import Input, check, check_operator, each_seed, scan
@@ -109,7 +109,7 @@ def test_count_copies(seeds: range, signed: bool, function: str) -> None:
 
     def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
         right = new[1].clear() if function == "distinct" else new[1]
-        return count_copies((new[0], right), state, function, slice_)
+        return step_counts((new[0], right), state, function, slice_)
 
     for seed in seeds:
         check(

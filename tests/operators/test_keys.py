@@ -16,21 +16,29 @@ from everview.algebra.expressions import Comparison
 from everview.algebra.windows import Rows
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
-from everview.operators.aggregates.counts import count_copies, empty_counts
+from everview.operators.aggregates.counts import empty_counts, step_counts
 from everview.operators.aggregates.events import compact_events
 from everview.operators.columnar import hashing
-from everview.operators.columnar.frame import HASH, UNTIL, Frame, Increment, Slice, changes, consolidate
-from everview.operators.columnar.hashing import hashes, ordered_numbers
-from everview.operators.columnar.keys import arranged, grouped, matches
+from everview.operators.columnar.frame import (
+    HASH,
+    UNTIL,
+    Frame,
+    Increment,
+    Slice,
+    consolidate_frame,
+    make_frame,
+)
+from everview.operators.columnar.hashing import hash_keys, to_ordered_codes
+from everview.operators.columnar.keys import group_rows, match_keys, sort_by_key
+from everview.operators.columnar.latest import latest_rows
 from everview.operators.columnar.profile import distinct_unsigned, profile_difference
-from everview.operators.columnar.pushed_out import latest_rows
 from everview.operators.join import join_pairs
 from tests.operators import test_kernels as kernels
 from tests.operators.harness import Input, check
 
 
 def column(*values: object, dtype: pl.DataType | type[pl.DataType] | None = None) -> list[int]:
-    return hashes(pl.DataFrame({"v": pl.Series(values, dtype=dtype)}), ["v"]).tolist()
+    return hash_keys(pl.DataFrame({"v": pl.Series(values, dtype=dtype)}), ["v"]).tolist()
 
 
 def test_equal_values_have_equal_numbers() -> None:
@@ -48,9 +56,11 @@ def test_the_number_of_a_value_does_not_depend_on_its_neighbours() -> None:
         together = pl.Series(words).cast(dtype)
         for i, word in enumerate(words):
             assert column(*together)[i] == column(together[i], dtype=dtype)[0], word
-        assert hashes(pl.DataFrame({"v": together})[3:7], ["v"]).tolist() == column(*together)[3:7]
+        assert hash_keys(pl.DataFrame({"v": together})[3:7], ["v"]).tolist() == column(*together)[3:7]
     prices = pl.Series(["1.50", None, "-7.25"]).cast(pl.Decimal(38, 2))
-    assert hashes(pl.DataFrame({"v": prices})[2:], ["v"]).tolist() == column(*prices, dtype=prices.dtype)[2:]
+    assert (
+        hash_keys(pl.DataFrame({"v": prices})[2:], ["v"]).tolist() == column(*prices, dtype=prices.dtype)[2:]
+    )
 
 
 def test_numbers_are_kept_in_files_and_must_never_change() -> None:
@@ -60,11 +70,11 @@ def test_numbers_are_kept_in_files_and_must_never_change() -> None:
         "at": pl.Series([datetime(2024, 1, 1, tzinfo=UTC)], dtype=pl.Datetime("us", "UTC")),
         "b": [True], "none": pl.Series([None], dtype=pl.Int64),
     })  # fmt: skip
-    assert {c: hashes(frame, [c]).item() for c in frame.columns} == {
+    assert {c: hash_keys(frame, [c]).item() for c in frame.columns} == {
         "i": 7, "x": 4609434218613702656, "t": -3842461929631298598, "d": 150,
         "at": 1704067200000000, "b": 1, "none": 6364136223846793005,
     }  # fmt: skip
-    assert hashes(frame, frame.columns).item() == -5078657848228752552
+    assert hash_keys(frame, frame.columns).item() == -5078657848228752552
 
 
 def test_different_keys_nearly_always_differ() -> None:
@@ -76,18 +86,18 @@ def test_different_keys_nearly_always_differ() -> None:
         pl.DataFrame({"a": [f"{'x' * 100}{i}" for i in numbers]}),
         pl.DataFrame({"a": pl.Series(list(numbers)).cast(pl.Decimal(38, 4))}),
     ):
-        assert len(np.unique(hashes(frame, frame.columns))) == len(numbers)
+        assert len(np.unique(hash_keys(frame, frame.columns))) == len(numbers)
 
 
 def test_groups_and_matches() -> None:
     rows = pl.DataFrame({"k": ["b", None, "a", "b", None], "v": range(5)})
-    groups = grouped(rows, ["k"], hashes(rows, ["k"]))
+    groups = group_rows(rows, ["k"], hash_keys(rows, ["k"]))
     keys = rows["k"].gather(groups.firsts).to_list()
     assert [keys[i] for i in groups.ids] == rows["k"].to_list()
-    state = pl.concat([arranged(rows[:3], ["k"]), arranged(rows[3:], ["k"])], rechunk=False)
+    state = pl.concat([sort_by_key(rows[:3], ["k"]), sort_by_key(rows[3:], ["k"])], rechunk=False)
     wanted = pl.DataFrame({"j": ["b", None, "z"]})
     for known in (state, state.rechunk(), state.drop(HASH), state.reverse(), state.clear()):
-        places, which = matches(known, ["k"], wanted, ["j"], hashes(wanted, ["j"]))
+        places, which = match_keys(known, ["k"], wanted, ["j"], hash_keys(wanted, ["j"]))
         found = sorted(zip(known["v"].gather(places), which.tolist(), strict=True))
         assert found == ([] if known.is_empty() else [(0, 0), (1, 1), (3, 0), (4, 1)])
 
@@ -96,7 +106,7 @@ def test_many_stretches_are_searched_as_one() -> None:
     rng = np.random.default_rng(1)
     state = pl.DataFrame({"k": rng.integers(0, 500, 5000)})
     state = state.with_columns(pl.col("k").alias(HASH))
-    places, which = matches(state, ["k"], wanted := pl.DataFrame({"k": [3, 77]}), ["k"], np.array([3, 77]))
+    places, which = match_keys(state, ["k"], wanted := pl.DataFrame({"k": [3, 77]}), ["k"], np.array([3, 77]))
     assert len(places) == state["k"].is_in([3, 77]).sum()
     assert (state["k"].gather(places) == wanted["k"].gather(which)).all()
 
@@ -110,12 +120,12 @@ def test_the_order_of_values() -> None:
         pl.Series([3, -4, 0], dtype=pl.Int16),
         pl.Series([3, -4, 0]).cast(pl.Date),
     ):
-        first, second = ordered_numbers([values, values.reverse()])
+        first, second = to_ordered_codes([values, values.reverse()])
         assert np.argsort(first).tolist() == values.arg_sort().to_list()
         assert first.tolist() == second[::-1].tolist()
     zeros, nans = (
-        ordered_numbers([pl.Series([0.0, -0.0])])[0],
-        ordered_numbers([pl.Series([np.nan, -np.nan])])[0],
+        to_ordered_codes([pl.Series([0.0, -0.0])])[0],
+        to_ordered_codes([pl.Series([np.nan, -np.nan])])[0],
     )
     assert zeros[0] == zeros[1]
     assert nans[0] == nans[1]
@@ -124,7 +134,7 @@ def test_the_order_of_values() -> None:
 @pytest.fixture
 def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """All keys have one of two numbers, so that kernels must look at the keys themselves."""
-    numbers = hashing._of_values
+    numbers = hashing._hash_values
     monkeypatch.setattr(hashing, "_of_values", lambda values: numbers(values) & 1)
     monkeypatch.setattr(hashing, "_mixed", lambda values: values & 1)
     monkeypatch.setattr(hashing, "_NULL", np.int64(0))
@@ -153,7 +163,7 @@ def test_counts_tell_records_apart(alike: None) -> None:
         return profile_difference((new[0], new[1]), state, "difference")
 
     def lazy(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
-        return count_copies((new[0], new[1]), state, "difference", slice_)
+        return step_counts((new[0], new[1]), state, "difference", slice_)
 
     for seed in SEEDS:
         check(seed, inputs, eager, kernels.two_sides, plan)
@@ -202,19 +212,19 @@ def test_windows_of_rows_tell_partitions_apart(alike: None) -> None:
 
 
 def test_a_state_is_coalesced_and_stays_sorted() -> None:
-    rows = changes({"v": [1, 1, 1, 2, 2, 3]},
+    rows = make_frame({"v": [1, 1, 1, 2, 2, 3]},
                    [(0, 5, 1), (5, 9, 1), (9, 12, 1), (0, 9, 2), (9, 12, 1), (20, 30, 1)])  # fmt: skip
-    small = consolidate(arranged(rows, ["v"]).reverse(), 3)
+    small = consolidate_frame(sort_by_key(rows, ["v"]).reverse(), 3)
     assert small[HASH].is_sorted()
     assert sorted(small.drop(HASH).rows()) == [(1, 3, 12, 1), (2, 3, 9, 2), (2, 9, 12, 1), (3, 20, 30, 1)]
-    without_bound = consolidate(arranged(rows, ["v"]))
+    without_bound = consolidate_frame(sort_by_key(rows, ["v"]))
     assert without_bound.drop(HASH).sort(pl.all()).equals(rows.sort(pl.all()))
 
 
 def test_a_sum_over_more_rows_than_a_limb_has_room_for() -> None:
     """A narrow limb is at most 2^32 in size, and stays so however often a state is made small."""
     plan = Sweep(("k",), (AggregateColumn("sum", "v", "total"), AggregateColumn("avg", "v", "mean")))
-    rows = changes(
+    rows = make_frame(
         {"k": [1] * 3, "v": [2**62, -(2**62), 2**61]}, [(0, 99, 2**40), (0, 99, 2**39), (0, 99, 1)]
     )
     step = sweep(plan, rows, empty_sweep(plan, rows), Slice(-1, 5))

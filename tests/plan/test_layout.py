@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.plan.explain.layout import LAYER_GAP, Layout, lay_out
+from everview.plan.explain.layout import LAYER_GAP, PictureLayout, lay_out
 
 Graph = tuple[dict[int, tuple[float, float]], dict[int, list[int]]]
 
@@ -21,7 +21,9 @@ def graphs(draw: st.DrawFn) -> Graph:
     return sizes, inputs
 
 
-def boxes(found: Layout, sizes: dict[int, tuple[float, float]]) -> list[tuple[float, float, float, float]]:
+def boxes(
+    found: PictureLayout, sizes: dict[int, tuple[float, float]]
+) -> list[tuple[float, float, float, float]]:
     """Begin and end of every box, along the flow and across it."""
     return [(x, x + sizes[i][0], y, y + sizes[i][1]) for i, (x, y) in found.corners.items()]
 
@@ -99,4 +101,4 @@ def test_a_plan_without_need_has_no_crossings() -> None:
 
 
 def test_nothing_is_laid_out_as_nothing() -> None:
-    assert lay_out({}, {}) == Layout({}, {}, (0.0, 0.0))
+    assert lay_out({}, {}) == PictureLayout({}, {}, (0.0, 0.0))

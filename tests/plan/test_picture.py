@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from everview.algebra.windows import Band
 from everview.compile import explain_script as explanation_of
-from everview.plan.explain import ExplainedOperator, Explanation, Part
-from everview.plan.explain.boxes import WIDTH, draw_window
-from everview.plan.explain.drawing import SANS, cells, clean, fitting, shortened, wrapped
-from everview.plan.explain.picture import COLOURS
+from everview.plan.explain import ExplainedOperator, ExplainedPart, Explanation
+from everview.plan.explain.boxes import BOX_WIDTH, draw_window
+from everview.plan.explain.drawing import SANS, cells, clean, fitting, shorten_text, wrap_text
+from everview.plan.explain.picture import PATTERN_COLOURS
 from everview.temporal.patterns import Edge, Pattern
 from tests.plan.pictures import Rectangle, boxes, groups, read_picture
 
@@ -99,7 +99,7 @@ def test_edges_have_the_colour_of_their_pattern(script: str) -> None:
     for edge in groups(picture, "edge"):
         producer = int((edge.findtext("title") or "").split()[0].removeprefix("#"))
         (path,) = edge.iter("path")
-        assert path.get("stroke") == COLOURS[by_id[producer].edge.pattern]
+        assert path.get("stroke") == PATTERN_COLOURS[by_id[producer].edge.pattern]
         assert path.get("marker-end") == f"url(#arrow-{by_id[producer].edge.pattern.name})"
 
 
@@ -164,7 +164,7 @@ def test_a_long_text_is_cut_and_whole_in_the_tooltip() -> None:
     found, picture = drawn(long)
     (box,) = (b for i, b in boxes(picture).items() if i == found.parts[0].root)
     assert box.height < 120
-    assert box.width == WIDTH
+    assert box.width == BOX_WIDTH
     (whole,) = (g.findtext("title") for g in groups(picture, "operator") if g.get("data-id") == "1")
     assert whole is not None
     assert "s.v + 39 AS a_column_with_a_long_name_39 · " in whole
@@ -177,13 +177,13 @@ def test_any_text_gives_a_picture(text: str, name: str, signed: bool) -> None:
         ExplainedOperator(1, "View", f"View {name}", Edge(Pattern.STR, signed), (2,), name=name, readers=1),
         ExplainedOperator(2, "Filter", f"Filter {text}", Edge(Pattern.MON), (), readers=1),
     )
-    picture = read_picture(Explanation(operators, (Part("view", name, 1, growth=(text,)),)).svg())
+    picture = read_picture(Explanation(operators, (ExplainedPart("view", name, 1, growth=(text,)),)).svg())
     assert len(boxes(picture)) == 2
 
 
 @given(st.text(), st.integers(4, 30), st.integers(1, 4))
 def test_wrapped_text_fits(text: str, most: int, lines: int) -> None:
-    found = wrapped(text, most, lines)
+    found = wrap_text(text, most, lines)
     assert len(found) <= lines
     assert all(cells(row) <= most for row in found)
     if len(found) < lines:
@@ -192,7 +192,7 @@ def test_wrapped_text_fits(text: str, most: int, lines: int) -> None:
 
 @given(st.text(), st.integers(1, 30))
 def test_shortened_text_fits(text: str, most: int) -> None:
-    assert cells(shortened(text, most)) <= most
+    assert cells(shorten_text(text, most)) <= most
 
 
 def test_the_picture_in_the_readme(regenerate: bool) -> None:

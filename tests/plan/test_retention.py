@@ -18,7 +18,7 @@ from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
 from everview.execute.program import policy_of
 from everview.operators import StatePart
-from everview.operators.columnar.frame import BEFORE_ALL, UNTIL, Frame, Slice, alive
+from everview.operators.columnar.frame import BEFORE_ALL, UNTIL, Frame, Slice, drop_ended
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.lower import Lowering, lower
 from everview.sql import plan_of
@@ -240,7 +240,7 @@ def between(inputs: dict[str, list[ChangeRow]], b0: int, b1: int) -> dict[str, l
 def small(pipeline: Pipeline, bound: int) -> list[tuple[str, Frame]]:
     """The state of all kernels, made as small as it can be."""
     return [
-        (name, node.compact(name, alive(rows, bound), bound))
+        (name, node.compact(name, drop_ended(rows, bound), bound))
         for node, parts in pipeline.states.items()
         for name, rows in parts.items()
     ]

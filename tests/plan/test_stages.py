@@ -15,8 +15,8 @@ from everview.execute.prepare import Prepared
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.plan.lower import lower
-from everview.plan.regions import region
-from everview.plan.stages import Stage, stages
+from everview.plan.regions import find_region
+from everview.plan.stages import Stage, plan_stages
 from everview.sql import plan_of
 from everview.storage.runs import Run, TraceId
 from tests.pipeline import StagedPipeline, shape
@@ -33,7 +33,7 @@ def plan(sql: str) -> P.Operator:
 
 
 def staged(*sqls: str, fused: bool = True) -> tuple[Stage, ...]:
-    return stages({f"v{i}": plan(sql) for i, sql in enumerate(sqls)}, fused=fused)
+    return plan_stages({f"v{i}": plan(sql) for i, sql in enumerate(sqls)}, fused=fused)
 
 
 def exchanges(found: tuple[Stage, ...]) -> int:
@@ -118,7 +118,7 @@ def test_what_catalyst_computes_last_is_written_without_an_exchange() -> None:
 def test_no_kernel_runs_twice() -> None:
     sqls = [case.sql for case in CASES]
     found = staged(*sqls)
-    kernels = [work.kernel for stage in found for work in stage.work if work.kernel is not None]
+    kernels = [work.kernel for stage in found for work in stage.nodes if work.kernel is not None]
     wanted = stateful_operators(plan(sql) for sql in sqls)
     assert len(kernels) == len(wanted)
     assert set(kernels) == set(wanted)
@@ -152,7 +152,7 @@ def scan(name: str, *types: T.DataType) -> P.ScanOperator:
 def test_rows_are_routed_by_what_all_kernels_have_in_their_keys() -> None:
     join = P.JoinOperator(scan("a", T.INT, T.INT), scan("b", T.INT, T.INT), (0, 1), (0, 1))
     group = P.AggregateOperator(P.ProjectOperator(join, (join.columns[3],)), 1, (), (), True)
-    found = region([join, group], {})
+    found = find_region([join, group], {})
     assert found is not None
     assert found.routes == {join: (1,), group: (0,)}
     assert dict(found.ports) == {(join, 0): (1,), (join, 1): (1,)}
@@ -163,33 +163,33 @@ def test_a_widened_column_is_the_same_value() -> None:
     left = P.DistinctOperator(small, True)
     wide = P.ProjectOperator(left, (Cast(left.columns[0], T.BIGINT),))
     join = P.JoinOperator(wide, P.DistinctOperator(large, True), (0,), (0,))
-    assert shape(stages({"v": join})) == [["Distinct", "Distinct", "Join"]]
+    assert shape(plan_stages({"v": join})) == [["Distinct", "Distinct", "Join"]]
     narrow = P.ProjectOperator(left, (Cast(left.columns[0], T.DOUBLE),))
     join = P.JoinOperator(narrow, P.DistinctOperator(scan("b", T.DOUBLE), True), (0,), (0,))
-    assert len(stages({"v": join})) == 2, "an integer and a double have different hashes"
+    assert len(plan_stages({"v": join})) == 2, "an integer and a double have different hashes"
 
 
 def test_one_kernel_by_two_columns_cannot_lie_by_both() -> None:
     """Equal columns would be found by following them; but the rows lie by one of them only."""
     once = P.DistinctOperator(scan("a", T.INT, T.INT), True)
     join = P.JoinOperator(once, once, (0,), (1,))
-    found = stages({"v": join})
+    found = plan_stages({"v": join})
     assert exchanges(found) == 2
 
 
 def test_a_constant_key_is_no_place() -> None:
     once = P.DistinctOperator(scan("a", T.INT), True)
     group = P.AggregateOperator(P.ProjectOperator(once, (Literal(1, T.INT),)), 1, (), (), True)
-    assert exchanges(stages({"v": group})) == 2
+    assert exchanges(plan_stages({"v": group})) == 2
 
 
 def test_routes_of_kernels_that_have_state_stay() -> None:
     join = P.JoinOperator(scan("a", T.INT, T.INT), scan("b", T.INT, T.INT), (0, 1), (0, 1))
     group = P.AggregateOperator(P.ProjectOperator(join, (join.columns[0],)), 1, (), (), True)
-    together = stages({"v": group})
-    apart = stages({"v": group}, {join: (0, 1)})
+    together = plan_stages({"v": group})
+    apart = plan_stages({"v": group}, {join: (0, 1)})
     assert [exchanges(s) for s in (together, apart)] == [1, 2]
-    again = stages({"v": group}, {join: (0,), group: (0,)})
+    again = plan_stages({"v": group}, {join: (0,), group: (0,)})
     assert again == together
 
 
@@ -279,7 +279,7 @@ def test_a_condition_of_one_side_is_asked_before_the_exchange() -> None:
 
 
 def test_views_of_nothing() -> None:
-    assert stages({}) == ()
+    assert plan_stages({}) == ()
     [stage] = staged("SELECT 1 AS one")
     assert not stage.exchanges
     assert isinstance(plan_of("SELECT 1 AS one", CATALOG), N.Node)

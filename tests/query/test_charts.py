@@ -1,4 +1,4 @@
-"""Pictures of a view over time: the right pieces, in a picture that any reader can open."""
+"""Pictures of a view over time: the right intervals, in a picture that any reader can open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import everview
 from everview.errors import EverviewError
-from everview.query.charts import Piece, Plot, Timeline, pieces
+from everview.query.charts import Plot, RecordInterval, TimelineChart, record_intervals
 
 SVG = "{http://www.w3.org/2000/svg}"
 SECOND = 1_000_000
@@ -22,12 +22,16 @@ def shapes(svg: str, kind: str) -> list[ElementTree.Element]:
 
 def test_pieces_of_equal_records_are_told_apart() -> None:
     events = [("+", None, ("a",), None), ("+", 2, ("a",), None), ("-", 5, ("a",), None)]
-    assert pieces(events) == [Piece(("a",), None, 5), Piece(("a",), 2, None)]
+    assert record_intervals(events) == [RecordInterval(("a",), None, 5), RecordInterval(("a",), 2, None)]
 
 
 def test_a_timeline_has_a_bar_for_every_piece() -> None:
-    parts = (Piece(("a",), 0, 4 * SECOND), Piece(("<&'\x00",), 2 * SECOND, None), Piece(("a",), None, 0))
-    chart = Timeline("rooms", ("room",), parts, "a note")
+    parts = (
+        RecordInterval(("a",), 0, 4 * SECOND),
+        RecordInterval(("<&'\x00",), 2 * SECOND, None),
+        RecordInterval(("a",), None, 0),
+    )
+    chart = TimelineChart("rooms", ("room",), parts, "a note")
     svg = chart._repr_html_()
     bars = [bar for group in shapes(svg, "g") for bar in group.iter(SVG + "rect")]
     assert len(bars) == 3
@@ -42,10 +46,10 @@ def test_a_timeline_has_a_bar_for_every_piece() -> None:
 
 def test_a_plot_has_a_line_for_every_combination_of_the_other_columns() -> None:
     parts = (
-        Piece(("car", "1"), 0, 2 * SECOND),
-        Piece(("car", "3"), 2 * SECOND, None),
-        Piece(("bus", "2"), SECOND, 3 * SECOND),
-        Piece(("bus", None), 3 * SECOND, None),
+        RecordInterval(("car", "1"), 0, 2 * SECOND),
+        RecordInterval(("car", "3"), 2 * SECOND, None),
+        RecordInterval(("bus", "2"), SECOND, 3 * SECOND),
+        RecordInterval(("bus", None), 3 * SECOND, None),
     )
     chart = Plot("per_type", ("vtype", "n"), parts, values=("n",), labels=("vtype",))
     assert {label: [v for _, v in line] for label, line in chart.series()["n"].items()} == {
@@ -61,8 +65,8 @@ def test_a_plot_has_a_line_for_every_combination_of_the_other_columns() -> None:
 
 def test_no_line_of_a_plot_hides_another() -> None:
     """Equal numbers lie apart, no two lines are drawn alike; what is not finite is left out."""
-    parts = tuple(Piece((str(i), "7"), 0, SECOND) for i in range(20))
-    infinite = Piece(("0", "inf"), SECOND, 2 * SECOND)
+    parts = tuple(RecordInterval((str(i), "7"), 0, SECOND) for i in range(20))
+    infinite = RecordInterval(("0", "inf"), SECOND, 2 * SECOND)
     drawn = shapes(Plot("v", ("k", "n"), (*parts, infinite), values=("n",), labels=("k",)).svg(), "path")
     assert len({path.get("d") for path in drawn}) == 20
     assert len({(path.get("stroke"), path.get("stroke-dasharray")) for path in drawn}) == 20
@@ -70,16 +74,18 @@ def test_no_line_of_a_plot_hides_another() -> None:
 
 
 def test_a_long_label_of_a_bar_has_the_values_alone() -> None:
-    chart = Timeline(
-        "v", ("vid", "vowner"), (Piece(("v1", None), 0, None), Piece(("v2", "CITY LINES LTD"), 0, None))
+    chart = TimelineChart(
+        "v",
+        ("vid", "vowner"),
+        (RecordInterval(("v1", None), 0, None), RecordInterval(("v2", "CITY MOST_DRAWN LTD"), 0, None)),
     )
     texts = [text.text for text in shapes(chart.svg(), "text")]
     assert "vid=v1 vowner=NULL" in texts
-    assert "v2 CITY LINES LTD" in texts
+    assert "v2 CITY MOST_DRAWN LTD" in texts
 
 
 def test_an_empty_view_is_drawn_empty() -> None:
-    assert shapes(Timeline("v", ("a",), ())._repr_html_(), "g") == []
+    assert shapes(TimelineChart("v", ("a",), ())._repr_html_(), "g") == []
     assert shapes(Plot("v", ("a",), (), values=("a",))._repr_html_(), "path") == []
 
 
@@ -97,9 +103,9 @@ def test_views_of_a_store(spark: Any, tmp_path: Path) -> None:
         with pytest.raises(EverviewError, match="there is no stream, table or view 'sum'"):
             db.view("sum")
         bars = db.timeline("SUMS")
-        assert bars.pieces == (
-            Piece(("a", "1.5"), SECOND, 3 * SECOND),
-            Piece(("a", "3.5"), 3 * SECOND, None),
+        assert bars.intervals == (
+            RecordInterval(("a", "1.5"), SECOND, 3 * SECOND),
+            RecordInterval(("a", "3.5"), 3 * SECOND, None),
         )
         plot = db.view("sums").plot()
         assert [v for _, v in plot.series()["total"]["k k=a"]] == [1.5, 3.5]
@@ -112,9 +118,9 @@ def test_views_of_a_store(spark: Any, tmp_path: Path) -> None:
 
 def test_two_aggregates_have_a_panel_each() -> None:
     parts = (
-        Piece(("car", "1", "10"), 0, 2 * SECOND),
-        Piece(("car", "2", "30"), 2 * SECOND, None),
-        Piece(("bus", "1", "5"), SECOND, None),
+        RecordInterval(("car", "1", "10"), 0, 2 * SECOND),
+        RecordInterval(("car", "2", "30"), 2 * SECOND, None),
+        RecordInterval(("bus", "1", "5"), SECOND, None),
     )
     chart = Plot("v", ("kind", "n", "total"), parts, values=("n", "total"), labels=("kind",))
     assert {
@@ -134,7 +140,9 @@ def test_two_aggregates_have_a_panel_each() -> None:
 
 
 def test_a_timeline_has_the_newest_rows() -> None:
-    chart = Timeline("v", ("k",), tuple(Piece((str(i),), i * SECOND, (i + 1) * SECOND) for i in range(50)))
+    chart = TimelineChart(
+        "v", ("k",), tuple(RecordInterval((str(i),), i * SECOND, (i + 1) * SECOND) for i in range(50))
+    )
     texts = [text.text for text in shapes(chart.svg(), "text")]
     assert "k=49" in texts
     assert "k=9" not in texts
@@ -143,9 +151,11 @@ def test_a_timeline_has_the_newest_rows() -> None:
 
 
 def test_a_range_is_the_axis() -> None:
-    chart = Timeline("v", ("k",), (Piece(("a",), None, 5 * SECOND),), "", 2 * SECOND, 9 * SECOND)
+    chart = TimelineChart(
+        "v", ("k",), (RecordInterval(("a",), None, 5 * SECOND),), "", 2 * SECOND, 9 * SECOND
+    )
     assert chart.span == (2 * SECOND, 9 * SECOND)
-    assert Timeline("v", ("k",), (), "", 2 * SECOND, None).span[0] == 2 * SECOND
+    assert TimelineChart("v", ("k",), (), "", 2 * SECOND, None).span[0] == 2 * SECOND
 
 
 @pytest.mark.spark
@@ -176,11 +186,14 @@ def test_the_newest_changes_and_a_range_of_time(
         ]
         assert [v for _, v in asked.series()["n"]["k=old"]] == [1.0], "it holds all the time"
 
-        monkeypatch.setattr("everview.query.charts.view.MOST", 4)
+        monkeypatch.setattr("everview.query.charts.view.MOST_CHANGES", 4)
         newest = db.timeline("sums")
         assert newest.note == "only the newest changes are drawn, those after 1970-01-01T00:00:16.000000"
-        assert {p.record for p in newest.pieces if p.until is None} == {("a", "20", "210"), ("old", "1", "7")}
-        assert len(newest.pieces) == 6
+        assert {p.record for p in newest.intervals if p.until is None} == {
+            ("a", "20", "210"),
+            ("old", "1", "7"),
+        }
+        assert len(newest.intervals) == 6
 
         for wrong, said in (
             ("noon", "since: 'noon' is no timestamp"),

@@ -8,7 +8,7 @@ import pytest
 
 from everview.algebra.time import INFINITY, SECOND
 from everview.catalog import Catalog
-from everview.query import Facts, Report, describe, store_status
+from everview.query import Facts, Report, describe_entry, store_status
 from everview.sql import bind_script, declare, relation_of
 from everview.storage.manifest import Manifest
 
@@ -42,7 +42,7 @@ def catalog() -> Catalog:
 
 
 def described(catalog: Catalog, name: str, manifest: Manifest = MANIFEST) -> Report:
-    return describe(catalog.get(name), Facts(catalog, manifest, relation_of(name, catalog)))
+    return describe_entry(catalog.get(name), Facts(catalog, manifest, relation_of(name, catalog)))
 
 
 TEXTS = {

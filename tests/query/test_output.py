@@ -21,7 +21,7 @@ from everview.algebra.changes import snapshot as snapshot_of
 from everview.algebra.time import INFINITY, LEAST, Chronon
 from everview.algebra.values import normal, record_ordering
 from everview.execute.catalyst import spark_schema
-from everview.query.output import intervals, snapshot, tags
+from everview.query.output import interval_rows, snapshot_rows, tag_rows
 
 pytestmark = pytest.mark.spark
 
@@ -178,7 +178,7 @@ def rows(spark: SparkSession) -> DataFrame:
 @pytest.fixture(scope="module", params=KEYS, ids=str)
 def tagged(rows: DataFrame, request: pytest.FixtureRequest) -> tuple[tuple[int, ...] | None, list[Tag]]:
     """A key, and all tags of all views with it."""
-    return request.param, _tags(tags(rows, WIDTH, request.param, BEFORE, LAST))
+    return request.param, _tags(tag_rows(rows, WIDTH, request.param, BEFORE, LAST))
 
 
 # Tags
@@ -265,7 +265,7 @@ def test_the_empty_key_replaces_whatever_was_there(spark: SparkSession) -> None:
         ChangeRow((0, 2, None), 3, 5),
         ChangeRow((0, 3, 0.5), 5, INFINITY),
     ]
-    found = _tags(tags(_frame(spark, rows), WIDTH, (), BEFORE, 4))
+    found = _tags(tag_rows(_frame(spark, rows), WIDTH, (), BEFORE, 4))
     assert found == [Tag("+", (0, 1, 1.5), LEAST), Tag("u", (0, 2, None), 3, (0, 1, 1.5))]
     assert found == to_tags(rows, [], until=5)
 
@@ -275,7 +275,7 @@ def test_the_empty_key_replaces_whatever_was_there(spark: SparkSession) -> None:
 
 @pytest.fixture(scope="module")
 def pieces(rows: DataFrame) -> list[Piece]:
-    return _pieces(intervals(rows, WIDTH, BEFORE, LAST, finished=True))
+    return _pieces(interval_rows(rows, WIDTH, BEFORE, LAST, finished=True))
 
 
 def _defined(rows: Iterable[ChangeRow]) -> list[Piece]:
@@ -290,14 +290,14 @@ def test_intervals_are_the_maximal_pieces(pieces: list[Piece]) -> None:
 
 
 def test_finished_means_every_end_after_the_last_cut(rows: DataFrame, pieces: list[Piece]) -> None:
-    found = _pieces(intervals(rows, WIDTH, 5, 7, finished=True))
+    found = _pieces(interval_rows(rows, WIDTH, 5, 7, finished=True))
     assert found == [p for p in pieces if p.until > 5]
 
 
 def test_a_piece_that_ends_after_the_cut_is_not_closed(spark: SparkSession) -> None:
     begun, later = ChangeRow((0, 1, 1.5), 2, 6), ChangeRow((0, 1, 1.5), 6, 9)
-    assert _pieces(intervals(_frame(spark, [begun]), WIDTH, BEFORE, 5, finished=False)) == []
-    longer = _pieces(intervals(_frame(spark, [begun, later]), WIDTH, 5, 9, finished=False))
+    assert _pieces(interval_rows(_frame(spark, [begun]), WIDTH, BEFORE, 5, finished=False)) == []
+    longer = _pieces(interval_rows(_frame(spark, [begun, later]), WIDTH, 5, 9, finished=False))
     assert longer == [Piece(9, 2, (0, 1, 1.5), 1)]
 
 
@@ -322,11 +322,11 @@ def test_cuts_are_together_one_cut(
     known = _emitted(bounds, random.Random(len(bounds)))
     for (after, upto), so_far in zip(pairwise(bounds), known, strict=True):
         frame = _frame(spark, so_far)
-        new = _tags(tags(frame, WIDTH, (0, 1), after, upto))
+        new = _tags(tag_rows(frame, WIDTH, (0, 1), after, upto))
         assert all(after < t.at <= upto for t in new)
         found_tags += new
-        found_pieces += _pieces(intervals(frame, WIDTH, after, upto, finished=upto == LAST))
-    assert found_tags == _tags(tags(rows, WIDTH, (0, 1), BEFORE, LAST))
+        found_pieces += _pieces(interval_rows(frame, WIDTH, after, upto, finished=upto == LAST))
+    assert found_tags == _tags(tag_rows(rows, WIDTH, (0, 1), BEFORE, LAST))
     assert found_pieces == pieces
 
 
@@ -335,7 +335,7 @@ def test_cuts_are_together_one_cut(
 
 @pytest.mark.parametrize("t", [LEAST, 4, 9, LAST])
 def test_snapshots(rows: DataFrame, t: Chronon) -> None:
-    found = Counter(_record(r) for r in snapshot(rows, WIDTH, t).collect())
+    found = Counter(_record(r) for r in snapshot_rows(rows, WIDTH, t).collect())
     assert found == snapshot_of(_normal(_all()), t)
 
 
@@ -349,9 +349,9 @@ def test_rows_cross_few_exchanges(
     """Also with floats in the key, which Spark changes before it groups by them."""
     rows = spark.createDataFrame([(0, 1, 1.5, 2, 6, 1)], spark_schema(TYPES))
     frames = {
-        "tags": tags(rows, WIDTH, (0, 2), BEFORE, 9),
-        "intervals": intervals(rows, WIDTH, BEFORE, 9, finished=False),
-        "snapshot": snapshot(rows, WIDTH, 3),
+        "tags": tag_rows(rows, WIDTH, (0, 2), BEFORE, 9),
+        "intervals": interval_rows(rows, WIDTH, BEFORE, 9, finished=False),
+        "snapshot": snapshot_rows(rows, WIDTH, 3),
     }
     frames[output].explain()
     assert capsys.readouterr().out.count("Exchange ") == exchanges

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pyarrow.fs as arrow_fs
@@ -19,6 +20,14 @@ from everview.storage.files import Files
 from everview.storage.lock import LOCK, FileLock, Holder
 
 obstore = pytest.importorskip("obstore")
+
+
+SERVER = """
+import sys
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
 
 
 def holders(files: Files) -> list[FileLock]:
@@ -59,7 +68,8 @@ def bucket() -> Iterator[Files]:
     """A store in an S3 server on this machine.
 
     moto is no development dependency, as it holds python-dateutil below 3: have it in another environment,
-    and `moto_server` on the path.
+    and `moto_server` on the path. It looks for an object and then writes it, in two steps, so it serves one
+    request at a time here.
     """
     command = shutil.which("moto_server")
     if command is None:
@@ -67,9 +77,8 @@ def bucket() -> Iterator[Files]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [command, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    python = str(Path(command).resolve().parent / "python")
+    server = subprocess.Popen([python, "-c", SERVER, str(port)], stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             with socket.socket() as probe:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
-from everview.operators.columnar.frame import BEFORE_ALL, INFINITY, LEAST, changes
+from everview.operators.columnar.frame import BEFORE_ALL, make_frame
 from everview.storage import manifest as manifests
 from everview.storage.files import FileMissing, Files
 from everview.storage.manifest import DamagedManifest, Manifest
@@ -52,14 +53,14 @@ def test_what_is_written_is_read(manifest: Manifest) -> None:
 
 
 def test_the_last_one_counts(files: Files) -> None:
-    assert manifests.latest(files) is None
+    assert manifests.read_latest(files) is None
     for step in (1, 2, 10, 9, 99_999_999, 123_456_789):
         manifests.write(files, Manifest(step, bound=step))
         files.write("manifests/notes.txt", b"not ours")
     assert [f.path for f in files.list_files("manifests")][:2] == [
         "manifests/00000001.json", "manifests/00000002.json",
     ]  # fmt: skip
-    found = manifests.latest(files)
+    found = manifests.read_latest(files)
     assert found is not None
     assert found.step == 123_456_789
 
@@ -67,7 +68,7 @@ def test_the_last_one_counts(files: Files) -> None:
 def test_a_step_that_is_run_again_writes_the_same_manifest(files: Files) -> None:
     manifests.write(files, Manifest(4, bound=7))
     manifests.write(files, Manifest(4, bound=7))
-    assert manifests.steps(files) == [4]
+    assert manifests.list_steps(files) == [4]
 
 
 def test_traces() -> None:
@@ -88,7 +89,7 @@ def test_a_newer_format_is_refused(files: Files) -> None:
     files.write("manifests/00000002.json", json.dumps(body).encode())
     for only_reading in (False, True):
         with pytest.raises(StoreError) as caught:
-            manifests.latest(files, only_reading)
+            manifests.read_latest(files, only_reading)
         assert str(caught.value) == (
             f"{files}/manifests/00000002.json: it was written by a newer Everview "
             "(format 3, this one reads 2)\n  next: upgrade Everview"
@@ -116,9 +117,9 @@ def test_a_damaged_manifest(files: Files, damage: object) -> None:
     with pytest.raises(
         DamagedManifest, match=r"manifests/00000002.json is damaged: .*\n  next: put .* backup"
     ):
-        manifests.latest(files)
+        manifests.read_latest(files)
     with pytest.warns(UserWarning, match=r"00000002.json is damaged.*as it was before step 2"):
-        found = manifests.latest(files, only_reading=True)
+        found = manifests.read_latest(files, only_reading=True)
     assert found is not None
     assert found.bound == 5
 
@@ -127,7 +128,7 @@ def test_nothing_before_a_damaged_manifest(files: Files) -> None:
     files.write("manifests/00000001.json", b"")
     for only_reading in (False, True):
         with pytest.raises(DamagedManifest, match=r"00000001\.json is damaged"):
-            manifests.latest(files, only_reading)
+            manifests.read_latest(files, only_reading)
 
 
 def test_a_manifest_is_cleaned_away_while_a_reader_looks(
@@ -144,7 +145,7 @@ def test_a_manifest_is_cleaned_away_while_a_reader_looks(
         return read(files, step)
 
     monkeypatch.setattr(manifests, "read", read_late)
-    found = manifests.latest(files)
+    found = manifests.read_latest(files)
     assert found is not None
     assert found.step == 3
 
@@ -152,7 +153,7 @@ def test_a_manifest_is_cleaned_away_while_a_reader_looks(
 def test_a_missing_run_is_named(files: Files) -> None:
     trace = Trace(TraceId("state", "j"), (), files)
     for step in (1, 2, 3):
-        trace = trace.append(changes({"v": [1]}, [(0, 9, 1)]), step)
+        trace = trace.append(make_frame({"v": [1]}, [(0, 9, 1)]), step)
     manifest = Manifest(3).with_traces({trace.id: trace.runs})
     manifests.check_runs(files, manifest)
     files.delete(trace.runs[1].path)

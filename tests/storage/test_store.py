@@ -16,10 +16,11 @@ import pyarrow.fs as arrow_fs
 import pytest
 
 from everview.algebra.schema import Schema
+from everview.algebra.time import INFINITY
 from everview.algebra.types import INT, TIMESTAMP
 from everview.catalog import Catalog, Lateness, StreamEntry, ViewEntry
 from everview.errors import StoreError
-from everview.operators.columnar.frame import INFINITY, Frame, changes, consolidate
+from everview.operators.columnar.frame import Frame, consolidate_frame, make_frame
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
@@ -29,7 +30,7 @@ LEFT = TraceId("state", "join", "left")
 
 
 def rows(*ends: int) -> Frame:
-    return changes({"v": list(range(len(ends)))}, [(0, end, 1) for end in ends])
+    return make_frame({"v": list(range(len(ends)))}, [(0, end, 1) for end in ends])
 
 
 def new_store(path: Path) -> Store:
@@ -40,7 +41,7 @@ def step(store: Store, manifest: Manifest, frame: Frame, bound: int = 0) -> Mani
     """A step as the loop does it: runs first, the manifest last."""
     number = manifest.step + 1
     trace = store.trace(manifest, LEFT).drop_expired(bound).append(frame, number, bound)
-    trace = trace.compact(consolidate, number, bound)
+    trace = trace.compact(consolidate_frame, number, bound)
     after = Manifest(number, bound, batch=number).with_traces({LEFT: trace.runs})
     store.write_manifest(after)
     return after
@@ -199,7 +200,7 @@ def test_a_reader_keeps_its_manifest_while_the_writer_goes_on(tmp_path: Path) ->
         store.clean(keep_manifests=1)
         with pytest.raises(StoreError, match="read again, the file was cleaned away"):
             reader.trace(before, LEFT).read()
-        assert consolidate(reader.trace(reader.manifest(), LEFT).read()).rows() == [
+        assert consolidate_frame(reader.trace(reader.manifest(), LEFT).read()).rows() == [
             (0, 0, 100, 11), (1, 0, 200, 10),
         ]  # fmt: skip
 
@@ -327,7 +328,7 @@ def test_kill_a_writer_at_any_moment(tmp_path: Path) -> None:
         with Store.open(str(tmp_path)).lock() as store:
             manifest = store.manifest()
             assert manifest.step >= told[-1]
-            state = consolidate(store.trace(manifest, LEFT).read(until_after=manifest.bound))
+            state = consolidate_frame(store.trace(manifest, LEFT).read(until_after=manifest.bound))
             assert state["_n"].sum() == 2 * manifest.step
 
 

@@ -12,20 +12,20 @@ import polars as pl
 import pyarrow.fs as arrow_fs
 import pytest
 
+from everview.algebra.time import INFINITY
 from everview.errors import StoreError
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.columnar.frame import (
     BEFORE_ALL,
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     N,
     Slice,
-    alive,
-    changes,
-    consolidate,
+    consolidate_frame,
+    drop_ended,
+    make_frame,
 )
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import FileMissing, Files
@@ -34,7 +34,7 @@ from everview.storage.trace import Trace
 from everview.temporal.expiry import ExpiryBuckets
 
 ID = TraceId("state", "Join 3", "left", 5)
-EMPTY = changes({"v": pl.Series([], dtype=pl.Int64)}, [])
+EMPTY = make_frame({"v": pl.Series([], dtype=pl.Int64)}, [])
 Step = Callable[[random.Random, int, int], Frame]
 
 
@@ -44,7 +44,7 @@ def new_trace(folder: Path | str, policy: Policy | None = None) -> Trace:
 
 def same(found: Frame, wanted: Frame, bound: int) -> bool:
     """Whether two states answer the same after a bound."""
-    left, right = (consolidate(f, bound).sort(pl.all()) for f in (found, wanted))
+    left, right = (consolidate_frame(f, bound).sort(pl.all()) for f in (found, wanted))
     return left.equals(right)
 
 
@@ -55,7 +55,7 @@ def random_rows(rng: random.Random, low: int, signed: bool) -> Frame:
         end = INFINITY if rng.random() < 0.2 else begin + 1 + rng.randrange(25)
         rows.append(rng.randrange(4))
         times.append((begin, end, rng.choice([-1, 1, 2]) if signed else 1))
-    return changes({"v": pl.Series(rows, dtype=pl.Int64)}, times)
+    return make_frame({"v": pl.Series(rows, dtype=pl.Int64)}, times)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def check_against_a_plain_list(rng: random.Random) -> None:
         low, bound = bound + 1, bound + rng.choice([0, 1, 5, 9])
         for _ in range(rng.choice([1, 1, 2])):
             frame = random_rows(rng, low, not bucketed)
-            plain = alive(pl.concat([plain, frame]), bound)
+            plain = drop_ended(pl.concat([plain, frame]), bound)
             trace = trace.append(frame, step, rng.choice([BEFORE_ALL, bound]))
         if rng.random() < 0.7:
             trace = trace.drop_expired(bound)
         if rng.random() < 0.7:
-            trace = trace.compact(consolidate, step, bound)
+            trace = trace.compact(consolidate_frame, step, bound)
         assert len({run.path for run in trace.runs}) == len(trace.runs)
         assert same(trace.read(EMPTY, until_after=bound), plain, bound)
         due = (bound, bound + rng.randrange(15))
@@ -109,7 +109,7 @@ def sliding(rows: int, window: int) -> Step:
 
     def make(rng: random.Random, step: int, width: int) -> Frame:
         times = [step * width + 1 + rng.randrange(width) for _ in range(rows)]
-        return changes({"v": [rng.randrange(10**9) for _ in times]}, [(t, t + window, 1) for t in times])
+        return make_frame({"v": [rng.randrange(10**9) for _ in times]}, [(t, t + window, 1) for t in times])
 
     return make
 
@@ -123,7 +123,7 @@ def uneven(rows: int, window: int) -> Step:
             INFINITY if rng.random() < 0.005 else t + 1 + int(window * rng.random() ** rng.choice([1, 6]))
             for t in times
         ]
-        return changes(
+        return make_frame(
             {"v": [rng.randrange(10**9) for _ in times]}, [(*t, 1) for t in zip(times, ends, strict=True)]
         )
 
@@ -144,7 +144,7 @@ def updates(rows: int, keys: int) -> Step:
             current[key] = rng.randrange(10**9)
             records.append(current[key])
             times.append((t, INFINITY, 1))
-        return changes({"v": records}, times)
+        return make_frame({"v": records}, times)
 
     return make
 
@@ -174,20 +174,20 @@ def test_300_steps_stay_small(tmp_path: Path, make: Step, policy: Policy, most_r
         frame = make(rng, step, width)
         plain = pl.concat([plain, frame])
         before = {run.path for run in trace.runs}
-        trace = trace.append(frame, step, bound).compact(consolidate, step, bound)
+        trace = trace.append(frame, step, bound).compact(consolidate_frame, step, bound)
         written += sum(run.rows for run in trace.runs if run.path not in before)
         assert len(trace.runs) <= most_runs
         if step % 7 == 5:
-            plain = consolidate(alive(plain, bound), bound)
+            plain = consolidate_frame(drop_ended(plain, bound), bound)
             assert trace.rows <= 1.5 * plain.height + policy.small
-    assert same(trace.read(EMPTY, until_after=bound), alive(plain, bound), bound)
+    assert same(trace.read(EMPTY, until_after=bound), drop_ended(plain, bound), bound)
     assert written < 12 * 20 * 300, "each row is written a few times only"
 
 
 def test_a_state_that_only_grows_has_few_runs(tmp_path: Path) -> None:
     trace = new_trace(tmp_path, Policy(small=40, cancelling=False))
     for step in range(300):
-        trace = trace.append(changes({"v": list(range(10))}, [(step, INFINITY, 1)] * 10), step, step)
+        trace = trace.append(make_frame({"v": list(range(10))}, [(step, INFINITY, 1)] * 10), step, step)
         trace = trace.compact(lambda rows, bound: rows, step, step)
         assert len(trace.runs) <= 3 * (trace.policy.tier(trace.rows) + 1)
     assert trace.rows == 3000
@@ -197,7 +197,7 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
     """Sums have no `_from`, and their columns differ from step to step: NaN has one of its own."""
     plan = Sweep(("k",), (AggregateColumn("sum", "v", "total"),))
     rng, files = random.Random(2), Files(str(tmp_path), durable=False)
-    empty = empty_sweep(plan, changes({"k": ["a"], "v": [1.0]}, [(0, 1, 1)]))
+    empty = empty_sweep(plan, make_frame({"k": ["a"], "v": [1.0]}, [(0, 1, 1)]))
     traces = {part: Trace(TraceId("state", "sum", part), (), files, Policy(small=3)) for part in empty}
     state = dict(empty)
     b0 = BEFORE_ALL
@@ -205,7 +205,9 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
         b1 = step * 10
         times = [b1 - 9 + rng.randrange(10) for _ in range(5)]
         values = [rng.choice([0.1, 1e16, float("nan"), float("inf")]) for _ in times]
-        new = changes({"k": [rng.choice("ab") for _ in times], "v": values}, [(t, t + 25, 1) for t in times])
+        new = make_frame(
+            {"k": [rng.choice("ab") for _ in times], "v": values}, [(t, t + 25, 1) for t in times]
+        )
         slice_ = Slice(b0, b1, first=step == 0)
         read = {
             "queue": traces["queue"].read(empty["queue"], due=(b0, b1)),
@@ -219,26 +221,26 @@ def test_a_sweep_over_a_trace(tmp_path: Path) -> None:
                 return compact_sweep(plan, part, rows, bound)
 
             traces[part] = traces[part].append(added, step, b1).compact(shrink, step, b1)
-            state[part] = alive(pl.concat([state[part], added], how="diagonal"), b1)
+            state[part] = drop_ended(pl.concat([state[part], added], how="diagonal"), b1)
         b0 = b1
     assert all(len(trace.runs) <= 4 for trace in traces.values())
 
 
 def test_names_are_deterministic_and_never_taken_twice_in_a_step(tmp_path: Path) -> None:
-    frame = changes({"v": [1]}, [(0, 9, 1)])
+    frame = make_frame({"v": [1]}, [(0, 9, 1)])
     first = new_trace(tmp_path).append(frame, 7).append(frame, 7)
     again = new_trace(tmp_path).append(frame, 7).append(frame, 7)
     assert first.runs == again.runs
     folder = first.runs[0].path.rsplit("/", 1)[0]
     names = [f"{folder}/p0005-00000007-000{i}.arrow" for i in range(3)]
     assert [run.path for run in first.runs] == names[:2]
-    merged = first.merged(first.runs, consolidate, 7, 3)
+    merged = first.merged(first.runs, consolidate_frame, 7, 3)
     assert [(run.path, run.rows) for run in merged.runs] == [(names[2], 1)]
     assert merged.append(frame, 8).runs[-1].path.endswith("p0005-00000008-0000.arrow")
 
 
 def test_a_task_in_another_process_gets_descriptors(tmp_path: Path) -> None:
-    trace = new_trace(tmp_path).append(changes({"v": [1, 2]}, [(0, 9, 1), (3, 20, 1)]), 1)
+    trace = new_trace(tmp_path).append(make_frame({"v": [1, 2]}, [(0, 9, 1), (3, 20, 1)]), 1)
     runs = tuple(msgspec.json.decode(msgspec.json.encode(run), type=Run) for run in trace.runs)
     assert runs == trace.runs
     there: Trace = pickle.loads(pickle.dumps(Trace(ID, runs, trace.files)))
@@ -247,7 +249,7 @@ def test_a_task_in_another_process_gets_descriptors(tmp_path: Path) -> None:
 
 def test_whole_files_expire(tmp_path: Path) -> None:
     policy = Policy(ExpiryBuckets(window=50, count=5), small=0)
-    rows = changes({"v": [1, 2, 3, 4, 5]}, [(t, u, 1) for t, u in enumerate([51, 60, 61, 100, INFINITY])])
+    rows = make_frame({"v": [1, 2, 3, 4, 5]}, [(t, u, 1) for t, u in enumerate([51, 60, 61, 100, INFINITY])])
     trace = new_trace(tmp_path, policy).append(rows, 1, 50)
     assert [(run.least_until, run.greatest_until) for run in trace.runs] == [
         (51, 60), (61, 61), (100, 100), (INFINITY, INFINITY),
@@ -264,7 +266,7 @@ def test_whole_files_expire(tmp_path: Path) -> None:
 
 def test_only_runs_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
     trace = new_trace(tmp_path, Policy(ExpiryBuckets(window=50, count=5), small=0))
-    trace = trace.append(changes({"v": [1, 2, 3]}, [(1, 55, 1), (2, 65, 1), (30, 75, 1)]), 1, 50)
+    trace = trace.append(make_frame({"v": [1, 2, 3]}, [(1, 55, 1), (2, 65, 1), (30, 75, 1)]), 1, 50)
     first, second, third = trace.runs
     trace.files.delete(second.path)
     assert trace.read(due=(50, 60))["v"].to_list() == [1]
@@ -278,7 +280,7 @@ def test_only_runs_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
 
 
 def test_what_ends_at_once_is_not_written(tmp_path: Path) -> None:
-    rows = changes({"v": [1, 2]}, [(1, 5, 1), (1, 6, 1)])
+    rows = make_frame({"v": [1, 2]}, [(1, 5, 1), (1, 6, 1)])
     assert new_trace(tmp_path).append(rows, 1, 6).runs == ()
     assert [run.rows for run in new_trace(tmp_path).append(rows, 1, 5).runs] == [1]
 
@@ -299,13 +301,13 @@ def test_columns_and_empty(tmp_path: Path) -> None:
     assert trace.read().is_empty()
     assert trace.read(EMPTY).schema == EMPTY.schema
     assert trace.read(EMPTY, columns=["v"]).columns == ["v"]
-    trace = trace.append(changes({"v": [4]}, [(0, 9, 1)]), 1)
+    trace = trace.append(make_frame({"v": [4]}, [(0, 9, 1)]), 1)
     assert trace.read(EMPTY, columns=["v", N], until_after=3).rows() == [(4, 1)]
     assert trace.read(EMPTY, columns=["v", N], until_after=9).schema == EMPTY.select("v", N).schema
 
 
 def test_other_types_under_the_same_name(tmp_path: Path) -> None:
-    trace = new_trace(tmp_path).append(changes({"v": ["a"]}, [(0, 9, 1)]), 1)
+    trace = new_trace(tmp_path).append(make_frame({"v": ["a"]}, [(0, 9, 1)]), 1)
     with pytest.raises(StoreError, match="do not have the same types"):
         trace.read(EMPTY)
 

@@ -41,6 +41,6 @@ def call(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 def everview_is_at(path: str) -> bool:
     from everview.storage.files import Files
-    from everview.storage.store import SETTINGS
+    from everview.storage.store import SETTINGS_FILE
 
-    return Files(path).exists(SETTINGS)
+    return Files(path).exists(SETTINGS_FILE)

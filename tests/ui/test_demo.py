@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 import everview
-from everview.algebra.changes import ChangeRow, equivalent
+from everview.algebra.changes import ChangeRow, are_equivalent
 from everview.algebra.time import INFINITY
 from everview.errors import EverviewError
 from everview.reference.work_out import work_out
 from everview.ui import demo as demos
-from everview.ui.replay import Event, batches, events, without_sources
+from everview.ui.replay import ReplayedRow, due_batches, read_rows, without_sources
 
 FOLDER = Path(demos.__file__).with_name("demos")
 Views = dict[str, list[ChangeRow]]
@@ -32,7 +32,7 @@ def by_definition(name: str) -> dict[str, list[ChangeRow]]:
     """Every view of a demo by the papers' definitions, without Spark."""
     inserts = "".join(
         f"INSERT INTO {event.stream} VALUES ({', '.join(map(literal, event.row.items()))});"
-        for event in events(demos.DEMOS[name].inputs, FOLDER / name)
+        for event in read_rows(demos.DEMOS[name].inputs, FOLDER / name)
     )
     streams, views = [], []
     for statement in without_sources(script_of(name)).split(";"):
@@ -45,7 +45,7 @@ def require_right(name: str, found: dict[str, list[ChangeRow]]) -> None:
     wanted = by_definition(name)
     assert found.keys() == wanted.keys()
     for view, rows in found.items():
-        assert equivalent(rows, wanted[view]), view
+        assert are_equivalent(rows, wanted[view]), view
 
 
 def literal(column: tuple[str, str]) -> str:
@@ -131,16 +131,16 @@ def test_rows_are_due_at_their_time() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    rows = [Event(second, "s", {}) for second in (0.0, 4.0, 5.0, 10.0)]
+    rows = [ReplayedRow(second, "s", {}) for second in (0.0, 4.0, 5.0, 10.0)]
     found = []
-    for due in batches(rows, 2.0, lambda: now[0], sleep):
+    for due in due_batches(rows, 2.0, lambda: now[0], sleep):
         found.append([event.second for event in due])
         now[0] += 2.5
     assert found == [[0.0], [4.0, 5.0], [10.0]]
     assert slept == [0.0, 0.0, 0.0]
     found.clear()
     slept.clear()
-    assert [len(due) for due in batches(rows, 2.0, lambda: now[0], sleep)] == [1, 1, 1, 1]
+    assert [len(due) for due in due_batches(rows, 2.0, lambda: now[0], sleep)] == [1, 1, 1, 1]
     assert slept == [0.0, 2.0, 0.5, 2.5]
 
 

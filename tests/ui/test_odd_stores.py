@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from everview.storage.store import FORMAT, Store
+from everview.storage.store import STORE_FORMAT, Store
 from everview.ui import cli
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -40,7 +40,7 @@ def make_damaged_settings(path: Path) -> None:
 
 def make_odd_settings(path: Path) -> None:
     path.mkdir()
-    (path / "everview.json").write_text(json.dumps({"format": FORMAT, "partitions": "many"}))
+    (path / "everview.json").write_text(json.dumps({"format": STORE_FORMAT, "partitions": "many"}))
 
 
 def make_damaged_catalog(path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from everview.pipeline import Progress
 from everview.storage.manifest import Manifest
 from everview.ui.progress import Meter, Summary, step_line
-from everview.ui.signals import wish_to_end
+from everview.ui.signals import catch_stop_signals
 
 STEP = Progress(3, 5000, 1_000_000, 3_500_000, 2.0, 1234, changes={"v": 7, "w": 0})
 
@@ -29,7 +29,7 @@ def test_the_meter_moves_on_a_terminal_only(terminal: bool) -> None:
     out = io.StringIO()
     with Meter(Console(file=out, force_terminal=terminal, width=200)) as meter:
         meter(STEP)
-        with meter.paused():
+        with meter.pause():
             pass
     assert ("5,000 rows in" in out.getvalue()) == terminal
 
@@ -57,7 +57,7 @@ def test_the_summary_counts_from_where_the_run_began() -> None:
 
 def test_the_first_signal_asks_and_the_second_ends(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with wish_to_end("soon") as asked:
+    with catch_stop_signals("soon") as asked:
         assert not asked.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked.wait(10)

@@ -14,8 +14,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import everview
-from everview.ui.prompt import Names, history_file, prompt_session, typed
-from everview.ui.shell import HELP, Shell, piped
+from everview.ui.prompt import Names, history_file, prompt_session, read_typed_entries
+from everview.ui.shell import HELP, Shell, read_piped_entries
 
 STREAM = "CREATE STREAM rooms (room STRING, temperature INT, ts TIMESTAMP, TIMELINE ts);"
 HOT = "CREATE VIEW hot AS SELECT room, temperature FROM rooms [RANGE 1 MINUTE] WHERE temperature > 80;"
@@ -96,7 +96,7 @@ def test_a_session(spark: Any, tmp_path: Path) -> None:
 
 def test_entries_from_a_pipe() -> None:
     lines = ["SELECT\n", "  ';' AS a -- not yet;\n", ";\n", "\\d\n", "\n", "SELECT 2"]
-    assert [e for e in piped(lines) if e.strip()] == [
+    assert [e for e in read_piped_entries(lines) if e.strip()] == [
         "SELECT\n  ';' AS a -- not yet;\n;\n",
         "\\d\n",
         "SELECT 2",
@@ -114,7 +114,7 @@ def test_the_prompt(db: everview.Database, tmp_path: Path, monkeypatch: pytest.M
         keys.send_text("\\d\n\x04")
         session = prompt_session(db, keys, DummyOutput())
         assert isinstance(session.completer, Names)
-        found = list(typed(session))
+        found = list(read_typed_entries(session))
     assert found == ["SELECT 1\nAS one;", "SELECT * FROM rooms;", "\\d"]
     assert history_file() == tmp_path / "state" / "everview" / "history"
     assert "+SELECT * FROM rooms;" in history_file().read_text()

@@ -1,1 +1,1 @@
-"""What a query means: frozen nodes over change rows, windows, time; and `reference.py`, the oracle."""
+"""The algebra: frozen nodes over change rows, expressions, types, windows, time."""

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.expressions import Expression
 from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, MAX_PRECISION, VOID, DataType
 from everview.algebra.values import NAN, ordering
@@ -63,13 +63,13 @@ class AggregateCall:
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether there is an aggregate of this name."""
+    """Return whether there is an aggregate of this name."""
     folded = name.casefold()
     return _ALIASES.get(folded, folded) in AGGREGATES
 
 
 def aggregate_function(name: str) -> AggregateFunction:
-    """The aggregate of this name.
+    """Return the aggregate of this name.
 
     >>> aggregate_function("STDDEV_SAMP").name
     'stddev'
@@ -86,7 +86,7 @@ def aggregate_function(name: str) -> AggregateFunction:
 
 
 def is_other_aggregate(name: str) -> bool:
-    """Whether Spark has an aggregate of this name, and Everview has not."""
+    """Return whether Spark has an aggregate of this name, and Everview has not."""
     return name.casefold() in _OTHERS
 
 
@@ -99,7 +99,7 @@ def _sum_type(t: DataType) -> DataType | None:
 
 
 def _bounded(precision: int, scale: int) -> DataType:
-    """An aggregate that would be too wide keeps its scale, unlike arithmetic: `DecimalType.bounded`."""
+    """Bound the precision of an aggregate's type, but keep its scale, as Spark's `DecimalType.bounded`."""
     return DataType("DECIMAL", min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
@@ -114,7 +114,7 @@ def _number_type(t: DataType) -> DataType | None:
 
 
 def _sum(values: Sequence[Any], _: DataType, result: DataType) -> object:
-    """The exact sum, rounded once; integers wrap as Spark's do."""
+    """Return the exact sum, rounded once; integers wrap as Spark's do."""
     if not values:
         return None
     if result == BIGINT:
@@ -139,7 +139,7 @@ def _stddev(values: Sequence[Any], argument: DataType, result: DataType) -> obje
 
 
 def _exact(values: Sequence[Any]) -> Fraction | float:
-    """The sum without any rounding; NaN or ±∞ where floating point says so."""
+    """Return the sum without any rounding; NaN or ±∞ where floating point says so."""
     odd = [v for v in values if isinstance(v, float) and not math.isfinite(v)]
     if odd:
         return NAN if math.isnan(sum(odd)) else sum(odd)
@@ -153,7 +153,7 @@ def _finish(total: Fraction | float, result: DataType, factor: Fraction) -> obje
     if result.is_decimal:
         return _to_decimal(exact, result)
     if result == INTERVAL:
-        return instant(_half_up(exact))
+        return checked_micros(_half_up(exact))
     return _to_float(exact)
 
 
@@ -173,7 +173,7 @@ def _to_decimal(exact: Fraction, result: DataType) -> Decimal | None:
 
 
 def _half_up(exact: Fraction) -> int:
-    """The nearest integer; of two, the one further from zero."""
+    """Return the nearest integer; of two, the one further from zero."""
     rounded = (abs(exact.numerator) * 2 + exact.denominator) // (exact.denominator * 2)
     return rounded if exact >= 0 else -rounded
 

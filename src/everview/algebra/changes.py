@@ -41,7 +41,7 @@ class Tag(NamedTuple):
 
 
 def snapshot(rows: Iterable[ChangeRow], t: Chronon) -> Snapshot:
-    """The multiset that holds at t: for every record the sum of n (paper 1, equation 17).
+    """Return the multiset that holds at t: for every record the sum of n (paper 1, equation 17).
 
     >>> snapshot([ChangeRow(("a",), 0, 9), ChangeRow(("a",), 3, 5), ChangeRow(("a",), 4, 9, -1)], 4)
     {('a',): 1}
@@ -78,13 +78,13 @@ def _pieces(changes: Counter[Chronon]) -> list[Step]:
     return steps
 
 
-def equivalent(left: Iterable[ChangeRow], right: Iterable[ChangeRow]) -> bool:
+def are_equivalent(left: Iterable[ChangeRow], right: Iterable[ChangeRow]) -> bool:
     """Snapshot-equivalence: all snapshots are equal (paper 1, equations 18 and 19)."""
     return profile(left) == profile(right)
 
 
 def consolidate(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
-    """Sums n over equal (record, from, until) and drops zeros; no snapshot changes.
+    """Sum n over equal (record, from, until) and drop zeros; no snapshot changes.
 
     >>> consolidate([ChangeRow(("a",), 0, 9), ChangeRow(("b",), 0, 9), ChangeRow(("a",), 0, 9, -1)])
     [ChangeRow(record=('b',), from_=0, until=9, n=1)]
@@ -96,7 +96,7 @@ def consolidate(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
 
 
 def coalesce(rows: Iterable[ChangeRow], limit: int | None = None) -> list[ChangeRow]:
-    """Joins adjacent intervals of equal record and sign (paper 1, equation 16 and algorithm 10).
+    """Join adjacent intervals of equal record and sign (paper 1, equation 16 and algorithm 10).
 
     With a limit, a row that has grown longer than it is not joined to a further one, as ε in the paper.
 
@@ -120,7 +120,7 @@ def coalesce(rows: Iterable[ChangeRow], limit: int | None = None) -> list[Change
 
 
 def split(rows: Iterable[ChangeRow], step: int) -> list[ChangeRow]:
-    """Cuts every interval into pieces of at most `step` (paper 1, algorithm 11); ∞ is left whole.
+    """Cut every interval into pieces of at most `step` (paper 1, algorithm 11); ∞ is left whole.
 
     >>> [r[1:3] for r in split([ChangeRow(("a",), 0, 5)], 2)]
     [(0, 2), (2, 4), (4, 5)]
@@ -141,17 +141,17 @@ def split(rows: Iterable[ChangeRow], step: int) -> list[ChangeRow]:
 
 
 def from_raw(records: Iterable[Record], timestamp: Callable[[Record], Chronon]) -> list[ChangeRow]:
-    """A raw stream: each record is valid from its timestamp for ever (paper 1, 2.5)."""
+    """Return the change rows of a raw stream: records hold from their timestamp for ever (paper 1, 2.5)."""
     return [ChangeRow(record, timestamp(record), INFINITY) for record in records]
 
 
 def from_physical(elements: Iterable[tuple[Record, Interval]]) -> list[ChangeRow]:
-    """A physical stream (e, [tS, tE)) (paper 1, definition 2.2)."""
+    """Return the change rows of a physical stream (e, [tS, tE)) (paper 1, definition 2.2)."""
     return [ChangeRow(record, i.from_, i.until) for record, i in elements]
 
 
 def to_physical(rows: Iterable[ChangeRow]) -> list[tuple[Record, Interval]]:
-    """The physical stream in its order ≤t, one element per copy; refused while rows are negative."""
+    """Return the physical stream in its order ≤t, one element per copy; refused while rows are negative."""
     elements: list[tuple[Record, Interval]] = []
     for row in consolidate(rows):
         if row.n < 0:
@@ -161,7 +161,7 @@ def to_physical(rows: Iterable[ChangeRow]) -> list[tuple[Record, Interval]]:
 
 
 def to_logical(rows: Iterable[ChangeRow], domain: Sequence[Chronon]) -> Logical:
-    """The logical stream: (e, t) → n for the instants of the domain (paper 1, 3.1.1)."""
+    """Return the logical stream: (e, t) → n for the instants of the domain (paper 1, 3.1.1)."""
     logical: Counter[tuple[Record, Chronon]] = Counter()
     for row in rows:
         for t in domain:
@@ -171,12 +171,12 @@ def to_logical(rows: Iterable[ChangeRow], domain: Sequence[Chronon]) -> Logical:
 
 
 def from_logical(logical: Logical) -> list[ChangeRow]:
-    """A logical stream as change rows: a row per chronon, then coalesced (paper 1, 4.1)."""
+    """Return a logical stream as change rows: a row per chronon, then coalesced (paper 1, 4.1)."""
     return coalesce(ChangeRow(record, t, t + 1, n) for (record, t), n in logical.items())
 
 
 def from_tags(tags: Iterable[Tag]) -> list[ChangeRow]:
-    """A tagged stream: + is a row, - a negative one, u both (paper 5, 4.1)."""
+    """Return the change rows of a tagged stream: + is a row, - a negative one, u both (paper 5, 4.1)."""
     rows = []
     for tag in tags:
         if tag.tag == "u":

@@ -13,9 +13,9 @@ from everview.algebra.dates import BLANK, date_text, instant_text, interval_text
 from everview.algebra.numbers import (
     double_text,
     fit_decimal,
+    round_exact_to_single,
+    round_to_single,
     saturate,
-    single,
-    single_of,
     single_text,
     whole_part,
     wrap,
@@ -71,7 +71,7 @@ def try_convert(value: object, source: DataType, target: DataType) -> object:
 
 
 def _loses(value: Any, source: DataType, target: DataType) -> bool:
-    """Whether CAST would cut a value so that TRY_CAST is NULL."""
+    """Return whether CAST would cut a value so that TRY_CAST is NULL."""
     if source == target:
         return False
     if target.is_integer and source.name == "STRING":
@@ -87,7 +87,7 @@ def _loses(value: Any, source: DataType, target: DataType) -> bool:
 
 
 def canonical(value: object) -> object:
-    """The value, with every NaN replaced by NAN.
+    """Return the value, with every NaN replaced by NAN.
 
     >>> canonical(float("nan")) is NAN, canonical(-0.0)
     (True, -0.0)
@@ -95,10 +95,10 @@ def canonical(value: object) -> object:
     return NAN if isinstance(value, float) and math.isnan(value) else value
 
 
-def instant(micros: int) -> int | None:
-    """The microseconds of a timestamp or an interval; NULL if they are out of its range.
+def checked_micros(micros: int) -> int | None:
+    """Return the microseconds of a timestamp or an interval; NULL if they are out of its range.
 
-    >>> instant(5), instant(2**63)
+    >>> checked_micros(5), checked_micros(2**63)
     (5, None)
     """
     return micros if wrap(micros, 64) == micros else None
@@ -157,11 +157,11 @@ def _to_float(value: Any, source: DataType, target: DataType) -> object:
         trimmed = value.strip(_JAVA_BLANK)
         body = trimmed[:-1] if trimmed[-1:] in tuple("dDfF") else trimmed
         if _NUMBER.fullmatch(body) and math.isfinite(float(body)) and float(body):
-            return single_of(Fraction(body))
+            return round_exact_to_single(Fraction(body))
     elif source.is_decimal or source.is_integer:
-        return single_of(Fraction(value)) if value else 0.0
+        return round_exact_to_single(Fraction(value)) if value else 0.0
     double = _to_double(value, source, target)
-    return None if double is None else single(double)  # type: ignore[arg-type]
+    return None if double is None else round_to_single(double)  # type: ignore[arg-type]
 
 
 def _to_decimal(value: Any, source: DataType, target: DataType) -> object:
@@ -214,7 +214,7 @@ def _to_timestamp(value: Any, source: DataType, _: DataType) -> object:
     if source.name == "STRING":
         return parse_instant(value)
     if source.name == "DATE":
-        return instant(value * DAY)
+        return checked_micros(value * DAY)
     if source.is_float:
         return saturate(value * SECOND, 64) if math.isfinite(value) else None
     if source.is_decimal:

@@ -68,7 +68,7 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_instant(text: str) -> int | None:
-    """The microseconds since the epoch that CAST(text AS TIMESTAMP) reads, or None.
+    """Return the microseconds since the epoch that CAST(text AS TIMESTAMP) reads, or None.
 
     A time of day without a date has no meaning here: Spark would add the day on which it runs.
 
@@ -106,7 +106,7 @@ def _signed(sign: str, digits: str) -> int:
 
 
 def _offset(zone: str, local: int) -> int | None:
-    """How far a zone is east of UTC at a local time; None if there is no such zone."""
+    """Return how far a zone is east of UTC at a local time; None if there is no such zone."""
     for prefix in ("UTC", "GMT", "UT", "Z"):
         if zone == prefix:
             return 0
@@ -134,7 +134,7 @@ def _offset(zone: str, local: int) -> int | None:
 
 
 def date_text(days: int) -> str:
-    """A date as Spark prints it.
+    """Return a date as Spark prints it.
 
     >>> date_text(0), date_text(3_000_000), date_text(-800_000)
     ('1970-01-01', '+10183-09-21', '-0221-09-04')
@@ -145,7 +145,7 @@ def date_text(days: int) -> str:
 
 
 def clock_text(micros: int) -> str:
-    """A time of day as Spark prints it, its fraction as short as can be.
+    """Return a time of day as Spark prints it, its fraction as short as can be.
 
     >>> clock_text(3_600_000_000), clock_text(1_500_000)
     ('01:00:00', '00:00:01.5')
@@ -156,7 +156,7 @@ def clock_text(micros: int) -> str:
 
 
 def instant_text(micros: int) -> str:
-    """A timestamp as Spark prints it in UTC.
+    """Return a timestamp as Spark prints it in UTC.
 
     >>> instant_text(-500_000)
     '1969-12-31 23:59:59.5'
@@ -165,7 +165,7 @@ def instant_text(micros: int) -> str:
 
 
 def interval_text(micros: int) -> str:
-    """A day-time interval as Spark prints it.
+    """Return a day-time interval as Spark prints it.
 
     >>> interval_text(-90_000_000)
     "INTERVAL '-0 00:01:30' DAY TO SECOND"

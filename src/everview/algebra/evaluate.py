@@ -11,7 +11,8 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
-from everview.algebra.convert import canonical, convert, instant, try_convert
+from everview.algebra.changes import Record
+from everview.algebra.convert import canonical, checked_micros, convert, try_convert
 from everview.algebra.expressions import (
     And,
     Arithmetic,
@@ -31,7 +32,14 @@ from everview.algebra.expressions import (
     common_type,
 )
 from everview.algebra.functions import function
-from everview.algebra.numbers import decimal_arithmetic, float_remainder, negated, remainder, single, wrap
+from everview.algebra.numbers import (
+    decimal_arithmetic,
+    float_remainder,
+    negate_number,
+    remainder,
+    round_to_single,
+    wrap,
+)
 from everview.algebra.schema import Schema
 from everview.algebra.time import DAY
 from everview.algebra.types import (
@@ -43,17 +51,15 @@ from everview.algebra.types import (
     VOID,
     DataType,
     as_decimal,
-    wider,
+    wider_type,
 )
 from everview.algebra.values import NAN, ordering
 
-__all__ = ["NAN", "Record", "convert", "evaluate", "holds"]
-
-Record = tuple[object, ...]
+__all__ = ["NAN", "convert", "evaluate", "holds"]
 
 
 def holds(condition: Expression, schema: Schema, record: Record) -> bool:
-    """Whether the condition is true for the record; neither false nor NULL is.
+    """Return whether the condition is true for the record; neither false nor NULL is.
 
     >>> from everview.algebra.types import INT
     >>> schema = Schema.of(("speed", INT))
@@ -135,7 +141,7 @@ def _(e: Case, schema: Schema, record: Record) -> Any:
 
 @evaluate.register
 def _(e: Comparison, schema: Schema, record: Record) -> Any:
-    common = wider(e.left.type, e.right.type) or VOID
+    common = wider_type(e.left.type, e.right.type) or VOID
     left, right = (_as(common, side, schema, record) for side in (e.left, e.right))
     if e.operator == "<=>":
         return ordering(left) == ordering(right)
@@ -182,8 +188,8 @@ def _(e: Negate, schema: Schema, record: Record) -> Any:
     if value is None:
         return None
     if e.type == INTERVAL:
-        return instant(-value)
-    return negated(value, e.type)
+        return checked_micros(-value)
+    return negate_number(value, e.type)
 
 
 @evaluate.register
@@ -237,7 +243,7 @@ def _number_arithmetic(operator: str, a: Any, b: Any, type_: DataType) -> Any:
             value = float_remainder(a, b) if type_.is_float else remainder(a, b)
     if type_.is_integer:
         return wrap(value, type_.bits)
-    return canonical(single(value) if type_.name == "FLOAT" else value)
+    return canonical(round_to_single(value) if type_.name == "FLOAT" else value)
 
 
 def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: DataType) -> int | None:
@@ -246,10 +252,10 @@ def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: 
     A date wraps; a timestamp or an interval out of its range is NULL.
     """
     if operator == "*":
-        return instant(left * right)
+        return checked_micros(left * right)
     if operator == "-" and (result, right) == (TIMESTAMP, -(2**63)):
         return None  # Spark adds the opposite, and there is none
     value = left + right if operator == "+" else left - right
     if result == DATE:
         return wrap(value, 32)
-    return instant(value * DAY if a == DATE else value)
+    return checked_micros(value * DAY if a == DATE else value)

@@ -13,7 +13,7 @@ from everview.algebra.time import duration_text, timestamp_sql
 
 
 def explain(plan: N.Node, note: Callable[[N.Node], str] | None = None) -> str:
-    """The plan as text; `note` adds a remark to a node's line.
+    """Return the plan as text; `note` adds a remark to a node's line.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -31,87 +31,87 @@ def explain(plan: N.Node, note: Callable[[N.Node], str] | None = None) -> str:
 
 def _draw(node: N.Node, depth: int, note: Callable[[N.Node], str] | None, lines: list[str]) -> None:
     remark = note(node) if note is not None else ""
-    lines.append("  " * depth + describe(node) + (f"  {remark}" if remark else ""))
+    lines.append("  " * depth + describe_node(node) + (f"  {remark}" if remark else ""))
     for child in node.inputs:
         _draw(child, depth + 1, note, lines)
 
 
 @singledispatch
-def describe(node: N.Node) -> str:
+def describe_node(node: N.Node) -> str:
     """One node on one line."""
     return type(node).__name__
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Stream) -> str:
     sequence = f" SEQUENCE BY ({', '.join(map(name_sql, node.sequence))})" if node.sequence else ""
     return f"Stream {name_sql(node.name)} ({_columns(node.columns)}){sequence}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Table) -> str:
     kind = "Table" if node.retroactive else "NonRetroactiveTable"
     key = f" KEY ({', '.join(map(name_sql, node.key))})" if node.key else ""
     return f"{kind} {name_sql(node.name)} ({_columns(node.columns)}){key}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.View) -> str:
     return f"View {name_sql(node.name)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Values) -> str:
     return f"Values {len(node.rows)} ({_columns(node.columns)})"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Alias) -> str:
     return f"Alias {name_sql(node.name)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Filter) -> str:
     return f"Filter {expression_sql(node.condition)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Project) -> str:
     return f"Project {', '.join(_column(n, e) for n, e in node.columns)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.GroupMember) -> str:
     return f"GroupMember {expression_sql(node.by)} = {node.value!r}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Window) -> str:
     return f"Window [{node.window}]"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Coalesce) -> str:
     return "Coalesce" if node.limit is None else f"Coalesce up to {duration_text(node.limit)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Split) -> str:
     return f"Split every {duration_text(node.step)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Tagged) -> str:
     delete = "" if node.delete_when is None else f" DELETE WHEN {expression_sql(node.delete_when)}"
     return f"Tagged KEY ({', '.join(map(name_sql, node.key))}){delete}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Synchronize) -> str:
     return f"Synchronize {_grid(node)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.RStream) -> str:
     return f"RStream {_grid(node)}"
 
@@ -121,34 +121,34 @@ def _grid(node: N.Synchronize | N.RStream) -> str:
     return f"EVERY {duration_text(node.grid.step)}{origin}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Aggregate) -> str:
     calls = ", ".join(_named(n, aggregate_sql(c)) for n, c in node.calls)
     keys = ", ".join(_column(n, e) for n, e in node.keys)
     return "Aggregate" + (f" {calls}" if calls else "") + (f" BY {keys}" if keys else "")
 
 
-@describe.register
+@describe_node.register
 def _(node: N.Join) -> str:
     return "Product" if node.condition == TRUE else f"Join ON {expression_sql(node.condition)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.SemiJoin) -> str:
     return f"SemiJoin ON {expression_sql(node.condition)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.AntiJoin) -> str:
     return f"AntiJoin ON {expression_sql(node.condition)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.OuterJoin) -> str:
     return f"{node.kind.capitalize()}OuterJoin ON {expression_sql(node.condition)}"
 
 
-@describe.register
+@describe_node.register
 def _(node: N.TableJoin) -> str:
     kind = "Retroactive" if node.retroactive else "NonRetroactive"
     outer = "Left" if node.outer else ""

@@ -1,7 +1,7 @@
 """Scalar expressions: frozen, typed nodes that refuse operands which do not fit.
 
 A column knows its type; every other node derives its own when it is built. Truth has SQL's three
-values. What an expression yields for a record is said in `evaluate.py`.
+values. `evaluate.py` defines what an expression yields for a record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from everview.algebra.types import (
     arithmetic_type,
     can_cast,
     decimal,
-    wider,
+    wider_type,
 )  # fmt: skip
 from everview.errors import AlgebraError
 
@@ -53,7 +53,7 @@ class Expression:
             yield from child.walk()
 
     def columns(self) -> frozenset[Column]:
-        """The columns that it reads."""
+        """Return the columns that it reads."""
         return frozenset(e for e in self.walk() if isinstance(e, Column))
 
 
@@ -152,7 +152,7 @@ class Comparison(Expression):
     right: Expression
 
     def __post_init__(self) -> None:
-        if wider(self.left.type, self.right.type) is None:
+        if wider_type(self.left.type, self.right.type) is None:
             raise AlgebraError(
                 f"{self.left.type} {self.operator} {self.right.type} cannot be compared",
                 next_step="CAST one side to the other's type",
@@ -277,10 +277,10 @@ NULL = Literal(None, VOID)
 
 
 def common_type(what: str, operands: list[Expression]) -> DataType:
-    """The narrowest type that all operands fit."""
+    """Return the narrowest type that all operands fit."""
     result = VOID
     for operand in operands:
-        widened = wider(result, operand.type)
+        widened = wider_type(result, operand.type)
         if widened is None:
             raise AlgebraError(f"{what} mixes {result} and {operand.type}", next_step="CAST one of them")
         result = widened
@@ -297,7 +297,7 @@ def _require_boolean(what: str, *operands: Expression) -> None:
 
 
 def require_columns(expression: Expression, schema: Schema) -> None:
-    """Refuses an expression that reads a column which the schema does not have."""
+    """Refuse an expression that reads a column which the schema does not have."""
     for column in sorted(expression.columns(), key=lambda c: c.name):
         found = schema.find(column.name, column.relation)
         if found.type != column.type:
@@ -313,14 +313,14 @@ def conjunction(conditions: list[Expression]) -> Expression:
 
 
 def conjuncts(condition: Expression) -> list[Expression]:
-    """The conditions that a conjunction joins; TRUE has none."""
+    """Return the conditions that a conjunction joins; TRUE has none."""
     if isinstance(condition, And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [] if condition == TRUE else [condition]
 
 
 def substitute(expression: Expression, replacement: Mapping[Expression, Expression]) -> Expression:
-    """The expression with every occurrence of a key replaced by its value."""
+    """Return the expression with every occurrence of a key replaced by its value."""
     if expression in replacement:
         return replacement[expression]
     changed = {

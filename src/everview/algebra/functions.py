@@ -68,12 +68,12 @@ LIKE_A_SLIP = 0.75
 
 
 def function_names() -> list[str]:
-    """Every name of a function, other names for the same one among them."""
+    """Return every name of a function, other names for the same one among them."""
     return [*FUNCTIONS, *_ALIASES]
 
 
 def function(name: str) -> Function:
-    """The function of this name or alias, whatever its case; refused if there is none.
+    """Return the function of this name or alias, whatever its case; refused if there is none.
 
     >>> function("Upper").name, function("power").strict, function("coalesce").strict
     ('upper', True, False)

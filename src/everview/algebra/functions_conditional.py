@@ -1,4 +1,4 @@
-"""The table of functions that choose: about NULL, about conditions, about order."""
+"""The table of conditional functions: about NULL, conditions and order."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 from everview.algebra.convert import convert
 from everview.algebra.signatures import Constants, Types
 from everview.algebra.signatures import Signature as Row
-from everview.algebra.types import DataType, wider
+from everview.algebra.types import DataType, wider_type
 from everview.algebra.values import ordering
 from everview.errors import AlgebraError
 
 
-def coalesce(*values: Any) -> Any:
-    """The first value that is not NULL.
+def coalesce_values(*values: Any) -> Any:
+    """Return the first value that is not NULL.
 
-    >>> coalesce(None, 2, 3)
+    >>> coalesce_values(None, 2, 3)
     2
     """
     return next((v for v in values if v is not None), None)
 
 
 def greatest(*values: Any) -> Any:
-    """The greatest value that is not NULL; NaN is greater than every number.
+    """Return the greatest value that is not NULL; NaN is greater than every number.
 
     >>> greatest(1.0, None, float("nan"))
     nan
@@ -31,7 +31,7 @@ def greatest(*values: Any) -> Any:
 
 
 def least(*values: Any) -> Any:
-    """The least value that is not NULL.
+    """Return the least value that is not NULL.
 
     >>> least(1.0, None, float("nan"))
     1.0
@@ -46,7 +46,7 @@ def nullif(types: Types, a: Any, b: Any) -> Any:
     >>> nullif((INT, INT), 1, 1), nullif((INT, INT), 1, None)
     (None, 1)
     """
-    common = wider(*types)
+    common = wider_type(*types)
     if a is None or b is None or common is None:
         return a
     x, y = convert(a, types[0], common), convert(b, types[1], common)
@@ -54,14 +54,14 @@ def nullif(types: Types, a: Any, b: Any) -> Any:
 
 
 def _comparable(types: Types, _: Constants) -> DataType:
-    if wider(*types) is None:
+    if wider_type(*types) is None:
         raise AlgebraError(f"nullif cannot compare {types[0]} with {types[1]}", next_step="CAST one of them")
     return types[0]
 
 
 CONDITIONAL_FUNCTIONS = (
-    Row("coalesce", "T...", "T", coalesce, strict=False),
-    Row("nvl", "T, T", "T", coalesce, ("ifnull",), strict=False),
+    Row("coalesce", "T...", "T", coalesce_values, strict=False),
+    Row("nvl", "T, T", "T", coalesce_values, ("ifnull",), strict=False),
     Row("nvl2", "ANY, T, T", "T", lambda a, b, c: c if a is None else b, strict=False),
     Row("nullif", "ANY, ANY", _comparable, nullif, strict=False, typed=True),
     Row("if", "BOOLEAN, T, T", "T", lambda condition, a, b: a if condition else b, strict=False),

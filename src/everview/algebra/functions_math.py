@@ -12,13 +12,13 @@ from everview.algebra.numbers import (
     decimal_arithmetic,
     fit_decimal,
     float_remainder,
-    negated,
+    negate_number,
     remainder,
+    round_to_single,
     saturate,
-    single,
     wrap,
 )
-from everview.algebra.signatures import VARIABLE, Constants, Types, first
+from everview.algebra.signatures import VARIABLE, Constants, Types, first_type
 from everview.algebra.signatures import Signature as Row
 from everview.algebra.types import (
     BIGINT,
@@ -37,7 +37,7 @@ _EXACT = Context(prec=400)
 
 
 def real(function: Callable[..., float]) -> Callable[..., float]:
-    """A function of Python's on doubles, with NaN and ∞ where Python raises.
+    """Return a function of Python's on doubles, with NaN and ∞ where Python raises.
 
     >>> real(math.sqrt)(-1.0), real(math.exp)(1000.0), real(math.cosh)(-1000.0)
     (nan, inf, inf)
@@ -74,7 +74,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def logarithm(function: Callable[[float], float], least: float = 0.0) -> Callable[[float], float | None]:
-    """A logarithm, NULL at and below its asymptote.
+    """Return a logarithm, NULL at and below its asymptote.
 
     >>> logarithm(math.log2)(8.0), logarithm(math.log2)(0.0)
     (3.0, None)
@@ -96,13 +96,13 @@ def log_of_base(base: float, x: float) -> float | None:
     return above / below
 
 
-def rounded(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP) -> Any:
-    """The value rounded to so many digits after the point, or before it where they are negative.
+def round_value(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP) -> Any:
+    """Return the value rounded to so many digits after the point, or before it where they are negative.
 
     >>> from everview.algebra.types import INT, TINYINT, decimal
-    >>> rounded((DOUBLE,), 2.5), rounded((INT, INT), 1250, -2), rounded((TINYINT, INT), 127, -1)
+    >>> round_value((DOUBLE,), 2.5), round_value((INT, INT), 1250, -2), round_value((TINYINT, INT), 127, -1)
     (3.0, 1300, -126)
-    >>> rounded((decimal(5, 3), INT), Decimal("1.255"), 2)
+    >>> round_value((decimal(5, 3), INT), Decimal("1.255"), 2)
     Decimal('1.26')
     """
     type_ = types[0]
@@ -120,15 +120,15 @@ def rounded(types: Types, value: Any, digits: int = 0, mode: str = ROUND_HALF_UP
     if type_.is_integer:
         return wrap(int(found), type_.bits)
     if type_.is_decimal:
-        return fit_decimal(found, rounded_decimal(type_, digits))
-    return (float(found) if type_ == DOUBLE else single(float(found))) + 0.0
+        return fit_decimal(found, round_decimal(type_, digits))
+    return (float(found) if type_ == DOUBLE else round_to_single(float(found))) + 0.0
 
 
-def rounded_decimal(t: DataType, digits: int) -> DataType:
-    """The type of a decimal rounded to so many digits: rounding may carry into one more.
+def round_decimal(t: DataType, digits: int) -> DataType:
+    """Return the type of a decimal rounded to so many digits: rounding may carry into one more.
 
     >>> from everview.algebra.types import decimal
-    >>> str(rounded_decimal(decimal(4, 3), 2)), str(rounded_decimal(decimal(2, 1), -3))
+    >>> str(round_decimal(decimal(4, 3), 2)), str(round_decimal(decimal(2, 1), -3))
     ('DECIMAL(4,2)', 'DECIMAL(4,0)')
     """
     whole = t.precision - t.scale + 1
@@ -142,19 +142,19 @@ def _rounded_type(types: Types, constants: Constants) -> DataType:
     if not types[0].is_decimal:
         return types[0]
     if len(types) == 1:
-        return rounded_decimal(types[0], 0)
+        return round_decimal(types[0], 0)
     digits = constants[1] if len(constants) > 1 else VARIABLE
     if digits is not None and not isinstance(digits, int):
         raise AlgebraError(
             "the digits to which a decimal is rounded must be a constant",
             next_step="CAST it to a DECIMAL instead",
         )
-    return rounded_decimal(types[0], digits or 0)
+    return round_decimal(types[0], digits or 0)
 
 
 def _whole_type(types: Types, _: Constants) -> DataType:
     """What ceil and floor make of a decimal."""
-    return types[0] if types[0].scale == 0 else rounded_decimal(types[0], 0)
+    return types[0] if types[0].scale == 0 else round_decimal(types[0], 0)
 
 
 def to_whole(value: Any, mode: str) -> Any:
@@ -193,7 +193,7 @@ def modulo(types: Types, a: Any, b: Any) -> Any:
 
 
 def positive_modulo(types: Types, a: Any, b: Any) -> Any:
-    """The remainder that is not negative, for a positive b.
+    """Return the remainder that is not negative, for a positive b.
 
     >>> from everview.algebra.types import INT
     >>> positive_modulo((INT, INT), -7, 3), positive_modulo((INT, INT), -7, -3)
@@ -208,7 +208,7 @@ def positive_modulo(types: Types, a: Any, b: Any) -> Any:
     y: Any = convert(b, types[1], result)
     if result.is_float:
         total = r + y
-        return float_remainder(single(total) if result.name == "FLOAT" else total, y)
+        return float_remainder(round_to_single(total) if result.name == "FLOAT" else total, y)
     return remainder(wrap(r + y, max(32, result.bits)), y)  # Java adds shorts as ints
 
 
@@ -227,7 +227,7 @@ def _modulo_type(types: Types, constants: Constants = ()) -> DataType:
 
 
 def _absolute(types: Types, value: Any) -> Any:
-    return negated(value, types[0]) if value < 0 else value if types[0].is_decimal else abs(value)
+    return negate_number(value, types[0]) if value < 0 else value if types[0].is_decimal else abs(value)
 
 
 def _shifted(left: bool) -> Callable[[Types, int, int], int]:
@@ -248,7 +248,7 @@ def _bit(types: Types, value: int, position: int) -> int | None:
 
 
 def nanvl(a: float | None, b: float | None) -> float | None:
-    """The first, unless it is NaN.
+    """Return the first, unless it is NaN.
 
     >>> nanvl(NAN, 1.0), nanvl(2.0, None), nanvl(None, 1.0)
     (1.0, 2.0, None)
@@ -289,7 +289,7 @@ _REAL: dict[str, Callable[[float], float]] = {
 
 
 def _half_even(types: Types, value: Any, digits: int = 0) -> Any:
-    return rounded(types, value, digits, ROUND_HALF_EVEN)
+    return round_value(types, value, digits, ROUND_HALF_EVEN)
 
 
 def _factorial(n: int) -> int | None:
@@ -310,14 +310,14 @@ MATH_FUNCTIONS = (
     Row("pi", "", "DOUBLE", lambda: math.pi),
     Row("e", "", "DOUBLE", lambda: math.e),
     Row("sign", "DOUBLE", "DOUBLE", _sign, ("signum",)),
-    Row("abs", "NUMBER", first, _absolute, typed=True),
-    Row("negative", "NUMBER", first, lambda types, x: negated(x, types[0]), typed=True),
-    Row("positive", "NUMBER", first, lambda x: x),
+    Row("abs", "NUMBER", first_type, _absolute, typed=True),
+    Row("negative", "NUMBER", first_type, lambda types, x: negate_number(x, types[0]), typed=True),
+    Row("positive", "NUMBER", first_type, lambda x: x),
     Row("ceil", "DECIMAL", _whole_type, lambda x: to_whole(x, ROUND_CEILING), ("ceiling",)),
     Row("ceil", "NUMBER", "BIGINT", lambda x: to_whole(x, ROUND_CEILING)),
     Row("floor", "DECIMAL", _whole_type, lambda x: to_whole(x, ROUND_FLOOR)),
     Row("floor", "NUMBER", "BIGINT", lambda x: to_whole(x, ROUND_FLOOR)),
-    Row("round", "NUMBER[, INT]", _rounded_type, rounded, typed=True, constant=1),
+    Row("round", "NUMBER[, INT]", _rounded_type, round_value, typed=True, constant=1),
     Row("bround", "NUMBER[, INT]", _rounded_type, _half_even, typed=True, constant=1),
     Row("mod", "NUMBER, NUMBER", _modulo_type, modulo, typed=True),
     Row("pmod", "NUMBER, NUMBER", _modulo_type, positive_modulo, typed=True),
@@ -325,9 +325,9 @@ MATH_FUNCTIONS = (
     Row("nanvl", "SINGLE, SINGLE", "FLOAT", nanvl, strict=False),
     Row("nanvl", "DOUBLE, DOUBLE", "DOUBLE", nanvl, strict=False),
     Row("factorial", "INT", "BIGINT", _factorial),
-    Row("shiftleft", "WORD, INT", first, _shifted(left=True), typed=True),
-    Row("shiftright", "WORD, INT", first, _shifted(left=False), typed=True),
-    Row("shiftrightunsigned", "WORD, INT", first, _shifted_unsigned, typed=True),
+    Row("shiftleft", "WORD, INT", first_type, _shifted(left=True), typed=True),
+    Row("shiftright", "WORD, INT", first_type, _shifted(left=False), typed=True),
+    Row("shiftrightunsigned", "WORD, INT", first_type, _shifted_unsigned, typed=True),
     Row("bit_count", "INTEGER", "INT", lambda n: (n % 2**64).bit_count()),
     Row("bit_count", "BOOLEAN", "INT", int),
     Row("getbit", "INTEGER, INT", "TINYINT", _bit, ("bit_get",), typed=True),

@@ -10,7 +10,7 @@ import zlib
 from everview.algebra.numbers import wrap
 from everview.algebra.patterns import ilike, like, parse_replacement, regex
 from everview.algebra.signatures import Signature as Row
-from everview.algebra.signatures import first
+from everview.algebra.signatures import first_type
 
 _MOST = 2**31 - 1
 
@@ -49,7 +49,7 @@ def substring_index(text: str, delimiter: str, count: int) -> str:
 
 
 def locate(part: str | None, text: str | None, position: int | None = 1) -> int | None:
-    """Where the part begins at or after a position, 0 if nowhere; a NULL position gives 0.
+    """Return where the part begins at or after a position, 0 if nowhere; a NULL position gives 0.
 
     >>> locate("b", "abcb"), locate("b", "abcb", 3), locate("x", "abc"), locate("b", "abc", None)
     (2, 4, 0, 0)
@@ -64,7 +64,7 @@ def locate(part: str | None, text: str | None, position: int | None = 1) -> int 
 
 
 def pad(text: str, length: int, filler: str, left: bool) -> str | None:
-    """The text padded, or cut, to a length; NULL above LONGEST_TEXT.
+    """Return the text padded, or cut, to a length; NULL above LONGEST_TEXT.
 
     >>> pad("7", 3, "0", left=True), pad("abc", 2, " ", left=False), pad("a", 4, "xy", left=False)
     ('007', 'ab', 'axyx')
@@ -79,7 +79,7 @@ def pad(text: str, length: int, filler: str, left: bool) -> str | None:
 
 
 def repeat(text: str, count: int) -> str | None:
-    """The text so many times; NULL if that would be longer than LONGEST_TEXT.
+    """Return the text so many times; NULL if that would be longer than LONGEST_TEXT.
 
     >>> repeat("ab", 2), repeat("ab", -1), repeat("ab", 2**31 - 1)
     ('abab', '', None)
@@ -88,7 +88,7 @@ def repeat(text: str, count: int) -> str | None:
 
 
 def initcap(text: str) -> str:
-    """Every word, as blanks divide them, with one capital at its beginning.
+    """Return every word, as blanks divide them, with one capital at its beginning.
 
     >>> initcap("hELLO foo-bar")
     'Hello Foo-bar'
@@ -111,7 +111,7 @@ def split_part(text: str, delimiter: str, number: int) -> str | None:
 
 
 def translate(text: str, characters: str, replacements: str) -> str:
-    """Each of the characters replaced by its counterpart, or dropped where there is none.
+    """Return each of the characters replaced by its counterpart, or dropped where there is none.
 
     >>> translate("abcb", "abc", "xy")
     'xyy'
@@ -123,7 +123,7 @@ def translate(text: str, characters: str, replacements: str) -> str:
 
 
 def overlay(text: str, part: str, position: int, length: int = -1) -> str:
-    """The text with the part written over it at a position.
+    """Return the text with the part written over it at a position.
 
     >>> overlay("Spark SQL", "_", 6), overlay("abc", "xyz", 2, 0)
     ('Spark_SQL', 'axyzbc')
@@ -133,7 +133,7 @@ def overlay(text: str, part: str, position: int, length: int = -1) -> str:
 
 
 def levenshtein(a: str, b: str) -> int:
-    """How many characters must be inserted, removed or replaced to turn one text into the other.
+    """Return how many characters must be inserted, removed or replaced to turn one text into the other.
 
     >>> levenshtein("kitten", "sitting")
     3
@@ -160,7 +160,7 @@ def sha2(data: bytes, bits: int) -> str | None:
 
 
 def character(number: int) -> str:
-    """The Latin-1 character of this number, of which the lowest eight bits count.
+    """Return the Latin-1 character of this number, of which the lowest eight bits count.
 
     >>> character(65), character(-1)
     ('A', '')
@@ -179,7 +179,7 @@ def base64_lines(data: bytes) -> str:
 
 
 def find_in_set(part: str, list_: str) -> int:
-    """The position of the part in a list divided by commas, 0 if it is not there.
+    """Return the position of the part in a list divided by commas, 0 if it is not there.
 
     >>> find_in_set("ab", "abc,b,ab"), find_in_set("a,b", "a,b")
     (3, 0)
@@ -189,7 +189,7 @@ def find_in_set(part: str, list_: str) -> int:
 
 
 def concat_ws(separator: str | None, *parts: str | None) -> str | None:
-    """The parts that are not NULL, with a separator between them.
+    """Return the parts that are not NULL, with a separator between them.
 
     >>> concat_ws("-", "a", None, "b"), concat_ws(None, "a")
     ('a-b', None)
@@ -198,7 +198,7 @@ def concat_ws(separator: str | None, *parts: str | None) -> str | None:
 
 
 def _regex_for(text: str, pattern: str) -> re.Pattern[str] | None:
-    """The pattern compiled; None if it is broken, or if the text is too long for it."""
+    """Return the pattern compiled; None if it is broken, or if the text is too long for it."""
     return None if "(" in pattern and len(text) > LONGEST_SEARCHED else regex(pattern)
 
 
@@ -228,7 +228,7 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str | None:
 
 
 def regexp_replace(text: str, pattern: str, by: str) -> str | None:
-    """The text with every match replaced; NULL if the pattern or what stands for a match is broken.
+    """Return the text with every match replaced; NULL if the pattern or what stands for a match is broken.
 
     >>> regexp_replace("ab", "(a)(b)", "$2$1"), regexp_replace("ab", "a", "$7")
     ('ba', None)
@@ -243,7 +243,7 @@ def regexp_replace(text: str, pattern: str, by: str) -> str | None:
 
 
 def regexp_count(text: str, pattern: str) -> int | None:
-    """How many matches there are; NULL if the pattern is broken.
+    """Return how many matches there are; NULL if the pattern is broken.
 
     >>> regexp_count("abab", "b"), regexp_count("abab", "[")
     (2, None)
@@ -275,8 +275,8 @@ TEXT_FUNCTIONS = (
     Row("octet_length", "BINARY", "INT", len),
     Row("bit_length", "TEXT", "INT", lambda s: 8 * len(s.encode())),
     Row("bit_length", "BINARY", "INT", lambda b: 8 * len(b)),
-    Row("substring", "STRING, INT[, INT]", first, substring, ("substr",)),
-    Row("substring", "BINARY, INT[, INT]", first, substring),
+    Row("substring", "STRING, INT[, INT]", first_type, substring, ("substr",)),
+    Row("substring", "BINARY, INT[, INT]", first_type, substring),
     Row("substring_index", "STRING, STRING, INT", "STRING", substring_index),
     Row("left", "STRING, INT", "STRING", lambda s, n: s[: max(0, n)]),
     Row("right", "STRING, INT", "STRING", lambda s, n: s[-n:] if n > 0 else ""),

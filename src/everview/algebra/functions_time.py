@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.dates import (
     civil,
     clock_text,
@@ -52,7 +52,7 @@ def weekday(days: int) -> int:
 
 
 def week_of_year(days: int) -> int:
-    """The ISO week: the first one has the year's first Thursday.
+    """Return the ISO week: the first one has the year's first Thursday.
 
     >>> week_of_year(days_of(2021, 1, 1) or 0)
     53
@@ -71,7 +71,7 @@ def day_of_year(days: int) -> int:
 
 
 def last_day(days: int) -> int:
-    """The last day of the month.
+    """Return the last day of the month.
 
     >>> last_day(0)
     30
@@ -81,7 +81,7 @@ def last_day(days: int) -> int:
 
 
 def add_months(days: int, months: int) -> int | None:
-    """The same day so many months later, or the last one of that month if it is shorter.
+    """Return the same day so many months later, or the last one of that month if it is shorter.
 
     >>> civil(add_months(days_of(2020, 1, 31) or 0, 1) or 0)
     (2020, 2, 29)
@@ -103,7 +103,7 @@ def months_between(a: int, b: int) -> float | None:
     """
     (y1, m1, d1), (y2, m2, d2) = civil(a // DAY), civil(b // DAY)
     months = (y1 - y2) * 12 + m1 - m2
-    if instant(a // DAY * DAY) is None or instant(b // DAY * DAY) is None:
+    if checked_micros(a // DAY * DAY) is None or checked_micros(b // DAY * DAY) is None:
         return None
     both_last = last_day(a // DAY) == a // DAY and last_day(b // DAY) == b // DAY
     if d1 == d2 or both_last:
@@ -114,7 +114,7 @@ def months_between(a: int, b: int) -> float | None:
 
 
 def next_day(days: int, name: str) -> int | None:
-    """The first day of this name after a date; NULL if no day has this name.
+    """Return the first day of this name after a date; NULL if no day has this name.
 
     >>> next_day(0, "fri"), next_day(0, "Thursday"), next_day(0, "x")
     (1, 7, None)
@@ -127,7 +127,7 @@ def next_day(days: int, name: str) -> int | None:
 
 
 def trunc(days: int, unit: str) -> int | None:
-    """The first day of a date's year, quarter, month or week; NULL for any other unit.
+    """Return the first day of a date's year, quarter, month or week; NULL for any other unit.
 
     >>> trunc(40, "month"), trunc(40, "WEEK"), trunc(40, "hour")
     (31, 39, None)
@@ -148,7 +148,7 @@ def trunc(days: int, unit: str) -> int | None:
 
 
 def date_trunc(unit: str, micros: int) -> int | None:
-    """The first instant of a timestamp's unit; NULL if there is no such unit.
+    """Return the first instant of a timestamp's unit; NULL if there is no such unit.
 
     >>> date_trunc("HOUR", 5_000_000_000) == HOUR, date_trunc("month", 40 * DAY) == 31 * DAY
     (True, True)
@@ -157,13 +157,13 @@ def date_trunc(unit: str, micros: int) -> int | None:
     """
     size = _CLOCK_UNITS.get(unit.upper())
     if size is not None:
-        return instant(micros - micros % size)
+        return checked_micros(micros - micros % size)
     days = trunc(micros // DAY, unit)
-    return None if days is None else instant(days * DAY)
+    return None if days is None else checked_micros(days * DAY)
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal) -> int | None:
-    """A timestamp from its parts, NULL if there is none; the 60th second begins the next minute.
+    """Return a timestamp from its parts, NULL if there is none; the 60th second begins the next minute.
 
     >>> make_timestamp(1970, 1, 1, 0, 1, Decimal("1.5")), make_timestamp(1970, 2, 30, 0, 0, Decimal(0))
     (61500000, None)
@@ -174,11 +174,11 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
     clock = time_of_day(hour, minute, 0 if carry else micros // SECOND)
     if days is None or clock is None:
         return None
-    return instant(days * DAY + clock + (MINUTE if carry else micros % SECOND))
+    return checked_micros(days * DAY + clock + (MINUTE if carry else micros % SECOND))
 
 
 def timestamp_seconds(types: Types, seconds: Any) -> int | None:
-    """The instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
+    """Return the instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
 
     >>> from everview.algebra.types import DOUBLE, INT
     >>> timestamp_seconds((INT,), 2), timestamp_seconds((DOUBLE,), 0.5)
@@ -187,11 +187,11 @@ def timestamp_seconds(types: Types, seconds: Any) -> int | None:
     if types[0].is_float:
         return saturate(seconds * SECOND, 64) if math.isfinite(seconds) else None
     micros = Fraction(seconds) * SECOND
-    return instant(micros.numerator) if micros.denominator == 1 else None
+    return checked_micros(micros.numerator) if micros.denominator == 1 else None
 
 
 def make_date(year: int, month: int, day: int) -> int | None:
-    """A date from its parts, NULL if there is none.
+    """Return a date from its parts, NULL if there is none.
 
     >>> make_date(1970, 1, 2), make_date(1970, 13, 1)
     (1, None)
@@ -244,7 +244,7 @@ TIME_FUNCTIONS = (
     Row("unix_micros", "INSTANT", "BIGINT", lambda t: t),
     Row("unix_date", "CIVIL", "INT", lambda d: d),
     Row("timestamp_seconds", "NUMBER", "TIMESTAMP", timestamp_seconds, typed=True),
-    Row("timestamp_millis", "INTEGER", "TIMESTAMP", lambda n: instant(n * MILLISECOND)),
+    Row("timestamp_millis", "INTEGER", "TIMESTAMP", lambda n: checked_micros(n * MILLISECOND)),
     Row("timestamp_micros", "INTEGER", "TIMESTAMP", lambda n: n),
     Row("date_from_unix_date", "INT", "DATE", lambda n: n),
     Row("from_unixtime", "BIGINT", "STRING", _seconds_text),

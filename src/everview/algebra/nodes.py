@@ -1,7 +1,7 @@
 """The operators of the algebra: frozen, typed nodes that refuse bad input when they are built.
 
-What each one means is said once, in `reference.py`, with the paper's equation. A node's `schema` is
-derived from its inputs; `inputs` are the nodes below it.
+The meaning of each one is defined once, in `reference/meaning.py`, with the paper's equation. A node's
+`schema` is derived from its inputs; `inputs` are the nodes below it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Node:
             yield from node.walk()
 
     def column(self, name: str, relation: str | None = None) -> Column:
-        """The column of this name, to build expressions with."""
+        """Return the column of this name, to build expressions with."""
         return Column.to(self.schema.find(name, relation))
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The same operator over other inputs."""
+    """Return the same operator over other inputs."""
     names = [f.name for f in fields(node) if isinstance(getattr(node, f.name, None), Node)]
     return replace(node, **dict(zip(names, inputs, strict=True)))  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
 class Stream(Node):
     """An append-only stream; its first time line says when a row arrives.
 
-    With `since`, only its rows after that instant: who began to listen then.
+    With `since`, only its rows after that instant: for a reader that began then.
     """
 
     name: str
@@ -464,7 +464,7 @@ SET_OPERATIONS = (Union, Difference, StrictDifference, Intersection, MaxUnion)
 
 
 def base_of(node: Node) -> Node:
-    """The node below aliases."""
+    """Return the node below aliases."""
     return base_of(node.input) if isinstance(node, Alias) else node
 
 
@@ -475,7 +475,7 @@ def _output_field(name: str, expression: Expression, schema: Schema) -> Field:
 
 
 def _nullable(schema: Schema, padded: bool) -> tuple[Field, ...]:
-    """The fields of an outer join's side; what may be NULL is no time line any more."""
+    """Return the fields of an outer join's side; what may be NULL is no time line any more."""
     return tuple(replace(f, timeline=None) for f in schema) if padded else schema.fields
 
 

@@ -1,7 +1,7 @@
 """Numbers as Java and Spark have them: integers that wrap, 32-bit floats, bounded decimals.
 
-Python's integers have no end and its floats no 32-bit form; what differs is said here, once, for
-casts, arithmetic and functions.
+Python's integers are unbounded and its floats have no 32-bit form; the differences are handled here, once,
+for casts, arithmetic and functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALA = Context(prec=34, rounding=ROUND_HALF_EVEN)  # Scala's BigDecimal.defaul
 
 
 def wrap(value: int, bits: int) -> int:
-    """The value as a signed integer of so many bits.
+    """Return the value as a signed integer of so many bits.
 
     >>> wrap(128, 8), wrap(-129, 8), wrap(2**63, 64) == -(2**63)
     (-128, 127, True)
@@ -30,7 +30,7 @@ def wrap(value: int, bits: int) -> int:
 
 
 def saturate(value: float, bits: int) -> int:
-    """A float as Java narrows it to int or long: cut towards zero, held at the ends, NaN is 0.
+    """Return a float as Java narrows it to int or long: cut towards zero, held at the ends, NaN is 0.
 
     >>> saturate(-1.9, 32), saturate(1e20, 32), saturate(NAN, 64)
     (-1, 2147483647, 0)
@@ -43,10 +43,10 @@ def saturate(value: float, bits: int) -> int:
     return max(least, min(greatest, int(value)))
 
 
-def single(value: float) -> float:
-    """The nearest 32-bit float.
+def round_to_single(value: float) -> float:
+    """Return the nearest 32-bit float.
 
-    >>> single(0.1), single(1e39)
+    >>> round_to_single(0.1), round_to_single(1e39)
     (0.10000000149011612, inf)
     """
     if math.isnan(value) or math.isinf(value):
@@ -58,14 +58,14 @@ def single(value: float) -> float:
     return rounded
 
 
-def single_of(exact: Fraction) -> float:
-    """The 32-bit float nearest to an exact number, rounded once.
+def round_exact_to_single(exact: Fraction) -> float:
+    """Return the 32-bit float nearest to an exact number, rounded once.
 
-    >>> single_of(Fraction(1, 10)) == single(0.1)
+    >>> round_exact_to_single(Fraction(1, 10)) == round_to_single(0.1)
     True
     """
     try:
-        rounded = single(float(exact))
+        rounded = round_to_single(float(exact))
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
     if math.isinf(rounded):
@@ -82,7 +82,7 @@ def single_of(exact: Fraction) -> float:
 
 
 def fit_decimal(value: Decimal, type_: DataType) -> Decimal | None:
-    """The value with the type's scale, rounded HALF_UP; None if it has too many digits.
+    """Return the value with the type's scale, rounded HALF_UP; None if it has too many digits.
 
     >>> from everview.algebra.types import decimal
     >>> fit_decimal(Decimal("1.005"), decimal(3, 2)), fit_decimal(Decimal("10"), decimal(3, 2))
@@ -98,7 +98,7 @@ def fit_decimal(value: Decimal, type_: DataType) -> Decimal | None:
 
 
 def whole_part(value: Decimal) -> int:
-    """A decimal cut towards zero.
+    """Return a decimal cut towards zero.
 
     >>> whole_part(Decimal("-1.9"))
     -1
@@ -135,11 +135,11 @@ def float_remainder(a: float, b: float) -> float:
     return math.fmod(a, b)
 
 
-def negated(value: Any, type_: DataType) -> Any:
+def negate_number(value: Any, type_: DataType) -> Any:
     """-value: integers wrap; of a decimal Spark keeps 34 digits, and if these do not fit it is NULL.
 
     >>> from everview.algebra.types import TINYINT
-    >>> negated(-128, TINYINT)
+    >>> negate_number(-128, TINYINT)
     -128
     """
     if type_.is_decimal:
@@ -181,7 +181,7 @@ def _divide(a: Decimal, b: Decimal) -> Decimal:
 
 
 def double_text(value: float) -> str:
-    """A double as Java prints it.
+    """Return a double as Java prints it.
 
     >>> double_text(1.0), double_text(1e10), double_text(1e-5), double_text(123.456)
     ('1.0', '1.0E10', '1.0E-5', '123.456')
@@ -190,12 +190,14 @@ def double_text(value: float) -> str:
 
 
 def single_text(value: float) -> str:
-    """A 32-bit float as Java prints it.
+    """Return a 32-bit float as Java prints it.
 
-    >>> single_text(single(0.1)), single_text(single(3e10))
+    >>> single_text(round_to_single(0.1)), single_text(round_to_single(3e10))
     ('0.1', '3.0E10')
     """
-    shortest = next((s for s in (f"{value:.{n}g}" for n in range(1, 10)) if single(float(s)) == value), "nan")
+    shortest = next(
+        (s for s in (f"{value:.{n}g}" for n in range(1, 10)) if round_to_single(float(s)) == value), "nan"
+    )
     return _java_text(value, shortest)
 
 

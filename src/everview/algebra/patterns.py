@@ -93,7 +93,7 @@ def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 @cache
 def regex(pattern: str) -> re.Pattern[str] | None:
-    """A Java regular expression, None if it is broken; refused where Python has no such construct.
+    """Return a Java regular expression, None if it is broken; refused where Python has no such construct.
 
     >>> regex(r"\\d+").search("a12")[0], regex("(")
     ('12', None)
@@ -119,7 +119,7 @@ def _unknown(pattern: str, why: object) -> AlgebraError:
 
 
 def is_surely_valid(pattern: str) -> bool:
-    """Whether Java surely reads this regular expression, and as Python does.
+    """Return whether Java surely reads this regular expression, and as Python does.
 
     >>> is_surely_valid("(a|b)+"), is_surely_valid("("), is_surely_valid("[\\b]"), is_surely_valid("(?<=a*)b")
     (True, False, False, False)
@@ -192,7 +192,7 @@ def regex_problem(pattern: str) -> str | None:
 
 
 def _after_repetition(pattern: str, at: int) -> int:
-    """Where a repetition ends: ? makes it reluctant, + possessive."""
+    """Return where a repetition ends: ? makes it reluctant, + possessive."""
     return at + 1 if pattern[at : at + 1] in ("?", "+") else at
 
 
@@ -206,7 +206,7 @@ def _escape_problem(pattern: str, at: int) -> str | None:
 
 
 def _escape_length(pattern: str, at: int) -> int:
-    """How many characters belong to a backslash: a letter, and its name in brackets if it has one."""
+    """Return how many characters belong to a backslash: a letter, and its name in brackets if it has one."""
     named = _NAMED.match(pattern, at)
     return 2 if named is None else len(named[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from everview.algebra.types import TIMESTAMP, DataType, wider
+from everview.algebra.types import TIMESTAMP, DataType, wider_type
 from everview.errors import AlgebraError, nearest
 
 
@@ -50,7 +50,7 @@ class Schema:
 
     @classmethod
     def of(cls, *columns: tuple[str, DataType], timeline: str | None = None) -> Schema:
-        """A schema from (name, type) pairs.
+        """Return a schema from (name, type) pairs.
 
         >>> from everview.algebra.types import INT, TIMESTAMP
         >>> Schema.of(("id", INT), ("ts", TIMESTAMP), timeline="ts").timeline.name
@@ -79,7 +79,7 @@ class Schema:
         return min(lines, key=lambda f: f.timeline or 0, default=None)
 
     def find(self, name: str, relation: str | None = None) -> Field:
-        """The field of this name; refused when there is none, or more than one."""
+        """Return the field of this name; refused when there is none, or more than one."""
         found = [
             f for f in self.fields
             if f.name.casefold() == name.casefold()
@@ -110,19 +110,19 @@ class Schema:
         return self.fields.index(field)
 
     def concat(self, other: Schema) -> Schema:
-        """Both schemas side by side, as a product's."""
+        """Return both schemas side by side, as a product's."""
         return Schema(self.fields + other.fields)
 
     def under(self, relation: str | None) -> Schema:
-        """The same columns, read from a relation of this name."""
+        """Return the same columns, read from a relation of this name."""
         return Schema(tuple(replace(f, relation=relation) for f in self.fields))
 
     def renamed(self, names: Sequence[str]) -> Schema:
-        """The same columns under other names."""
+        """Return the same columns under other names."""
         return Schema(tuple(replace(f, name=n) for f, n in zip(self.fields, names, strict=True)))
 
     def merged(self, other: Schema, operation: str) -> Schema:
-        """The schema of a set operation: the left names, types wide enough for both sides."""
+        """Return the schema of a set operation: the left names, types wide enough for both sides."""
         if len(self) != len(other):
             raise AlgebraError(
                 f"{operation} needs as many columns on both sides: "
@@ -130,7 +130,7 @@ class Schema:
             )
         fields = []
         for position, (left, right) in enumerate(zip(self.fields, other.fields, strict=True), 1):
-            type_ = wider(left.type, right.type)
+            type_ = wider_type(left.type, right.type)
             if type_ is None:
                 raise AlgebraError(
                     f"{operation} cannot unite column {position}: '{left.name}' is {left.type}, "
@@ -159,8 +159,3 @@ def names_beside(names: Iterable[str], *ours: str) -> list[str]:
         found.append(name)
         taken.add(name)
     return found
-
-
-def fields_of(schemas: Sequence[Schema]) -> tuple[Field, ...]:
-    """All fields of several schemas, in order."""
-    return tuple(f for s in schemas for f in s.fields)

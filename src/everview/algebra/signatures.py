@@ -29,7 +29,7 @@ from everview.algebra.types import (
     TINYINT,
     VOID,
     DataType,
-    wider,
+    wider_type,
 )
 from everview.errors import AlgebraError
 
@@ -117,7 +117,7 @@ class Signature:
         return "(" + re.sub(r"[A-Z]+", lambda m: _SHOWN.get(m[0], m[0]), self.parameters) + ")"
 
     def converted(self, types: Types) -> Types | None:
-        """The types that arguments of these types become before the call, or None if they do not fit.
+        """Return the types that arguments of these types become before the call, or None if they do not fit.
 
         >>> row = Signature("f", "STRING, INT[, INT]", "STRING", str)
         >>> [str(t) for t in row.converted((STRING, DOUBLE)) or ()], row.converted((STRING,))
@@ -131,13 +131,13 @@ class Signature:
         common: DataType | None = VOID
         for kind, t in zip(kinds, types, strict=True):
             if kind == "T" and common is not None:
-                common = wider(common, t)
+                common = wider_type(common, t)
         if common is None:
             return None
         return tuple(common if k == "T" else KINDS[k].becomes(t) for k, t in zip(kinds, types, strict=True))
 
     def kinds(self, count: int) -> list[str] | None:
-        """The kind of each of so many arguments, or None if it takes more or fewer."""
+        """Return the kind of each of so many arguments, or None if it takes more or fewer."""
         required, _, optional = self.parameters.partition("[")
         least, all_ = _words(required), _words(required + optional)
         repeated = "..." in self.parameters
@@ -146,7 +146,7 @@ class Signature:
         return [all_[min(i, len(all_) - 1)] for i in range(count)]
 
     def result_type(self, types: Types, constants: Constants) -> DataType:
-        """The type of the result for arguments of these types, which are known to fit."""
+        """Return the type of the result for arguments of these types, which are known to fit."""
         converted = self.converted(types) or ()
         if not isinstance(self.result, str):
             return self.result(converted, constants)
@@ -159,8 +159,8 @@ def _words(parameters: str) -> list[str]:
     return re.findall(r"[A-Z]+", parameters)
 
 
-def first(types: Types, _: Constants) -> DataType:
-    """The result rule of a function that yields what it takes."""
+def first_type(types: Types, _: Constants) -> DataType:
+    """Return the result rule of a function that yields what it takes."""
     return types[0]
 
 
@@ -177,7 +177,7 @@ class Function:
         return self.signatures[0].strict
 
     def signature(self, types: Types) -> Signature:
-        """The first signature that arguments of these types fit; refused if none does."""
+        """Return the first signature that arguments of these types fit; refused if none does."""
         for signature in self.signatures:
             if signature.converted(types) is not None:
                 return signature
@@ -188,7 +188,7 @@ class Function:
         )
 
     def result_type(self, types: Types, constants: Constants | None = None) -> DataType:
-        """The type of a call with arguments of these types.
+        """Return the type of a call with arguments of these types.
 
         `constants` holds the value of each argument that is a literal, VARIABLE for the others: some
         arguments must be constants, and may decide on the type. Without it they are taken to be so.
@@ -202,7 +202,7 @@ class Function:
         return signature.result_type(types, constants)
 
     def parameter_types(self, types: Types) -> Types:
-        """The types to which arguments of these types are converted before the call."""
+        """Return the types to which arguments of these types are converted before the call."""
         return self.signature(types).converted(types) or ()
 
     def meaning(self, types: Types) -> Callable[..., Any]:

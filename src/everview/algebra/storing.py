@@ -1,6 +1,6 @@
 """Which values a column takes: one rule for INSERT, UPDATE and rows from Python.
 
-A value is stored as what it is, or refused: nothing is cut in silence. Digits after the point of a DECIMAL
+A value is stored unchanged, or refused: nothing is truncated silently. Digits after the point of a DECIMAL
 and the precision of floating point are rounded.
 """
 
@@ -17,15 +17,15 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 
 
-def stored(value: object, source: DataType, target: DataType) -> object:
-    """The value as the column keeps it; None if it does not fit.
+def convert_for_storage(value: object, source: DataType, target: DataType) -> object:
+    """Convert a value to the type of its column; None if it does not fit.
 
     >>> from everview.algebra.types import DOUBLE, FLOAT, INT
-    >>> stored("12", STRING, INT), stored("12.5", STRING, INT)
+    >>> convert_for_storage("12", STRING, INT), convert_for_storage("12.5", STRING, INT)
     (12, None)
-    >>> stored(12.0, DOUBLE, INT), stored(12.5, DOUBLE, INT)
+    >>> convert_for_storage(12.0, DOUBLE, INT), convert_for_storage(12.5, DOUBLE, INT)
     (12, None)
-    >>> stored(1e300, DOUBLE, FLOAT) is None
+    >>> convert_for_storage(1e300, DOUBLE, FLOAT) is None
     True
     """
     if source == STRING and target.is_integer and not _WHOLE.fullmatch(str(value).strip(BLANK)):

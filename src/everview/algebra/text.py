@@ -32,7 +32,7 @@ from everview.algebra.expressions import (
 from everview.algebra.time import interval_sql
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Words that would be read as something else if they stood alone as a name.
+# Words that the parser would not read as a name without quotes.
 _RESERVED = {
     *(
         "all",
@@ -73,7 +73,7 @@ _RESERVED = {
 
 
 def name_sql(name: str) -> str:
-    """A name, quoted where it must be.
+    """Return a name, quoted where it must be.
 
     >>> name_sql("speed"), name_sql("order"), name_sql("a`b")
     ('speed', '`order`', '`a``b`')
@@ -84,12 +84,12 @@ def name_sql(name: str) -> str:
 
 
 def column_sql(name: str, relation: str | None) -> str:
-    """A column with the relation that it is read from."""
+    """Return a column with the relation that it is read from."""
     return name_sql(name) if relation is None else f"{name_sql(relation)}.{name_sql(name)}"
 
 
 def string_sql(text: str) -> str:
-    """A string literal.
+    """Return a string literal.
 
     >>> string_sql("it's"), string_sql("two\\nlines")
     ("'it\\\\'s'", "'two\\\\nlines'")
@@ -101,7 +101,7 @@ def string_sql(text: str) -> str:
 
 @singledispatch
 def expression_sql(expression: Expression) -> str:
-    """The expression as SQL; operators are bracketed wherever the order could be misread.
+    """Return the expression as SQL; operators are bracketed wherever the order could be misread.
 
     >>> x = Column("x", T.INT)
     >>> expression_sql(Comparison(">", Arithmetic("+", x, Literal(1, T.INT)), Literal(5, T.INT)))
@@ -116,7 +116,7 @@ def _(e: Column) -> str:
 
 
 class Written(Column):
-    """A piece of an expression that is already text; it stands in for a column."""
+    """A part of an expression that is already text; it replaces a column."""
 
 
 @expression_sql.register
@@ -130,7 +130,7 @@ def _(e: Literal) -> str:
 
 
 def literal_sql(value: object, type_: T.DataType) -> str:
-    """A value of a type as a literal of just that type."""
+    """Return a value of a type as a literal of just that type."""
     if value is None:
         return "NULL" if type_ == T.VOID else f"CAST(NULL AS {type_sql(type_)})"
     if isinstance(value, Decimal):
@@ -230,7 +230,7 @@ def _(e: TryCast) -> str:
 
 
 def type_sql(type_: T.DataType) -> str:
-    """A type as Spark reads it too."""
+    """Return a type as Spark reads it too."""
     return "INTERVAL DAY TO SECOND" if type_ == T.INTERVAL else str(type_)
 
 
@@ -240,7 +240,7 @@ def _(e: Call) -> str:
 
 
 def aggregate_sql(call: AggregateCall) -> str:
-    """An aggregate as SQL: `count(DISTINCT x) FILTER (WHERE y > 0)`."""
+    """Return an aggregate as SQL: `count(DISTINCT x) FILTER (WHERE y > 0)`."""
     argument = "*" if call.argument is None else expression_sql(call.argument)
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
     return text if call.where is None else f"{text} FILTER (WHERE {expression_sql(call.where)})"
@@ -250,13 +250,13 @@ _ATOMS = (Column, Call, Cast, TryCast, Case)
 
 
 def _tight(e: Expression) -> str:
-    """An operand of arithmetic."""
+    """Return an operand of arithmetic."""
     simple = isinstance(e, _ATOMS) or (isinstance(e, Literal) and not _negative(e))
     return expression_sql(e) if simple else f"({expression_sql(e)})"
 
 
 def _loose(e: Expression) -> str:
-    """An operand of a comparison: arithmetic binds more tightly and needs no brackets."""
+    """Return an operand of a comparison: arithmetic binds more tightly and needs no brackets."""
     return (
         expression_sql(e)
         if isinstance(e, (Arithmetic, Negate, Literal, *_ATOMS))
@@ -265,7 +265,7 @@ def _loose(e: Expression) -> str:
 
 
 def _condition(e: Expression) -> str:
-    """An operand of AND or OR."""
+    """Return an operand of AND or OR."""
     return f"({expression_sql(e)})" if isinstance(e, (And, Or)) else expression_sql(e)
 
 

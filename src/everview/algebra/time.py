@@ -49,10 +49,10 @@ _TIMESTAMP = re.compile(
 )
 
 
-def later(t: Chronon, by: int) -> Chronon:
+def add_duration(t: Chronon, by: int) -> Chronon:
     """t + by, where ∞ stays ∞ and nothing passes the ends of the line.
 
-    >>> later(INFINITY, -5) == INFINITY, later(2, 3), later(INFINITY - 1, 10) == INFINITY
+    >>> add_duration(INFINITY, -5) == INFINITY, add_duration(2, 3), add_duration(INFINITY - 1, 10) == INFINITY
     (True, 5, True)
     """
     return t if t == INFINITY else max(LEAST, min(INFINITY, t + by))
@@ -73,7 +73,7 @@ class Interval:
         return self.from_ <= t < self.until
 
     def overlaps(self, other: Interval) -> bool:
-        """Whether the two share an instant (paper 1, 4.3.2).
+        """Return whether the two share an instant (paper 1, 4.3.2).
 
         >>> Interval(0, 5).overlaps(Interval(4, 9)), Interval(0, 5).overlaps(Interval(5, 9))
         (True, False)
@@ -81,7 +81,7 @@ class Interval:
         return self.from_ < other.until and self.until > other.from_
 
     def intersect(self, other: Interval) -> Interval | None:
-        """The instants that both hold, or None (paper 1, 4.3.2).
+        """Return the instants that both hold, or None (paper 1, 4.3.2).
 
         >>> Interval(0, 5).intersect(Interval(3, 9))
         Interval(from_=3, until=5)
@@ -131,21 +131,21 @@ class Grid:
         return min(INFINITY, self.origin - ((self.origin - x) // self.step) * self.step)
 
     def after(self, x: Chronon) -> Chronon:
-        """The first grid point > x."""
+        """Return the first grid point > x."""
         return INFINITY if x == INFINITY else self.ceil(x + 1)
 
     def __contains__(self, x: Chronon) -> bool:
         return (x - self.origin) % self.step == 0
 
     def points(self, start: Chronon, stop: Chronon) -> Iterator[Chronon]:
-        """The grid points p with start ≤ p < stop."""
+        """Yield the grid points p with start ≤ p < stop."""
         point = self.ceil(start)
         while point < stop:
             yield point
             point += self.step
 
     def within(self, other: Grid) -> bool:
-        """Whether every point of this grid is one of the other's (paper 5, proposition 1).
+        """Return whether every point of this grid is one of the other's (paper 5, proposition 1).
 
         >>> Grid(4).within(Grid(2)), Grid(2).within(Grid(4)), Grid(4, 1).within(Grid(2))
         (True, False, False)
@@ -153,7 +153,7 @@ class Grid:
         return self.step % other.step == 0 and self.origin in other
 
     def common(self, other: Grid) -> Grid | None:
-        """The points that both grids have, again a grid; None if there are none.
+        """Return the points that both grids have, again a grid; None if there are none.
 
         >>> Grid(2).common(Grid(3))
         Grid(step=6, origin=0)
@@ -171,7 +171,7 @@ class Grid:
 
 
 def parse_timestamp(text: str, offset: int = 0) -> Chronon | None:
-    """The chronon of an ISO timestamp or date, or None if it is none.
+    """Return the chronon of an ISO timestamp or date, or None if it is none.
 
     Without a zone of its own the text is read `offset` microseconds east of UTC.
 
@@ -228,7 +228,7 @@ def format_timestamp(t: Chronon) -> str:
 
 
 def instant_words(t: Chronon) -> str:
-    """An instant as it stands in a sentence: the ends of time in words.
+    """Return an instant as it stands in a sentence: the ends of time in words.
 
     >>> instant_words(0), instant_words(INFINITY - 1), instant_words(LEAST - 1)
     ('1970-01-01T00:00:00.000000', 'the end of time', 'the beginning of time')
@@ -239,7 +239,7 @@ def instant_words(t: Chronon) -> str:
 
 
 def timestamp_sql(t: Chronon) -> str:
-    """The instant as a SQL literal, as short as it can be said.
+    """Return the instant as a SQL literal, as short as it can be said.
 
     >>> timestamp_sql(0), timestamp_sql(1_500_000)
     ("TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '1970-01-01 00:00:01.5'")
@@ -249,7 +249,7 @@ def timestamp_sql(t: Chronon) -> str:
 
 
 def unit_of(duration: int) -> tuple[int, str]:
-    """A duration as a count of the largest unit that divides it.
+    """Return a duration as a count of the largest unit that divides it.
 
     >>> unit_of(15 * MINUTE), unit_of(90 * SECOND), unit_of(0)
     ((15, 'MINUTE'), (90, 'SECOND'), (0, 'SECOND'))
@@ -292,7 +292,7 @@ _SHORT_UNITS = {
 
 
 def length_text(length: int) -> str:
-    """A length of time as it stands behind an operator.
+    """Return a length of time as it stands behind an operator.
 
     >>> length_text(10_000_000), length_text(90_000_000), length_text(1)
     ('10 s', '90 s', '1 µs')

@@ -96,14 +96,14 @@ def decimal(precision: int, scale: int) -> DataType:
 
 
 def as_decimal(t: DataType) -> DataType:
-    """The decimal type that holds every value of an integer type."""
+    """Return the decimal type that holds every value of an integer type."""
     return t if t.is_decimal else DataType("DECIMAL", _DIGITS[t.name], 0)
 
 
-def wider(a: DataType, b: DataType) -> DataType | None:
-    """The narrowest type that both fit, as for CASE, COALESCE, UNION and comparisons; None if none.
+def wider_type(a: DataType, b: DataType) -> DataType | None:
+    """Return the narrowest type that both fit, as for CASE, COALESCE, UNION and comparisons; None if none.
 
-    >>> str(wider(INT, DOUBLE)), str(wider(INT, decimal(5, 2))), wider(INT, STRING)
+    >>> str(wider_type(INT, DOUBLE)), str(wider_type(INT, decimal(5, 2))), wider_type(INT, STRING)
     ('DOUBLE', 'DECIMAL(12,2)', None)
     """
     if a == b or b == VOID:
@@ -131,7 +131,7 @@ def _wider_number(a: DataType, b: DataType) -> DataType:
 
 
 def arithmetic_type(operator: str, a: DataType, b: DataType) -> DataType | None:
-    """The type of a <operator> b for + - * / % & | ^, or None where it makes no sense.
+    """Return the type of a <operator> b for + - * / % & | ^, or None where it makes no sense.
 
     >>> str(arithmetic_type("/", INT, INT)), str(arithmetic_type("+", TIMESTAMP, INTERVAL))
     ('DOUBLE', 'TIMESTAMP')
@@ -153,7 +153,7 @@ def arithmetic_type(operator: str, a: DataType, b: DataType) -> DataType | None:
 
 
 def _with_void(t: DataType, other: DataType) -> DataType:
-    """An untyped NULL takes the other side's type."""
+    """Return the type; for an untyped NULL, the type of the other side."""
     return t if t != VOID else (other if other != VOID else DOUBLE)
 
 
@@ -199,7 +199,7 @@ _CASTS = {
 
 
 def can_cast(source: DataType, target: DataType) -> bool:
-    """Whether CAST(source AS target) has a meaning; a value it does not fit becomes NULL."""
+    """Return whether CAST(source AS target) has a meaning; a value it does not fit becomes NULL."""
     if source in (target, VOID) or target == STRING:
         return source != INTERVAL or target in (INTERVAL, STRING)
     if source == STRING:

@@ -1,4 +1,4 @@
-"""Values as such: which count as equal, and their order, as Spark groups and sorts."""
+"""Values: which count as equal, and their order, as Spark groups and sorts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAN = float("nan")
 
 
 def normal(value: object) -> object:
-    """The one value that stands for all that Spark groups together: -0.0 as 0.0, every NaN as NAN.
+    """Return the one value that stands for all that Spark groups together: -0.0 as 0.0, every NaN as NAN.
 
     >>> str(normal(-0.0)), normal(float("nan")) is NAN, normal(5)
     ('0.0', True, 5)
@@ -21,7 +21,7 @@ def normal(value: object) -> object:
 
 
 def ordering(value: object) -> tuple[int, Any]:
-    """A sort key for one value.
+    """Return a sort key for one value.
 
     >>> sorted([2.0, None, float("nan"), float("inf"), 1.0], key=ordering)
     [None, 1.0, 2.0, inf, nan]
@@ -34,5 +34,5 @@ def ordering(value: object) -> tuple[int, Any]:
 
 
 def record_ordering(record: Iterable[object]) -> tuple[tuple[int, Any], ...]:
-    """A sort key for a record: column by column."""
+    """Return a sort key for a record: column by column."""
     return tuple(ordering(value) for value in record)

@@ -17,8 +17,8 @@ from everview.algebra.time import (
     Chronon,
     Grid,
     Interval,
+    add_duration,
     duration_text,
-    later,
     timestamp_sql,
 )  # fmt: skip
 from everview.errors import AlgebraError
@@ -60,8 +60,8 @@ class Range:
         return Grid(self.slide, self.origin)
 
     def interval(self, ts: Chronon) -> Interval | None:
-        begin = later(ts, self.lag)
-        return _proper(self.grid.ceil(begin), self.grid.ceil(later(begin, self.extent)))
+        begin = add_duration(ts, self.lag)
+        return _proper(self.grid.ceil(begin), self.grid.ceil(add_duration(begin, self.extent)))
 
     def __str__(self) -> str:
         if self == NOW:

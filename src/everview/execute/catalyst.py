@@ -1,4 +1,4 @@
-"""The row-by-row part of a physical plan as SQL text: Catalyst evaluates it, no Python does."""
+"""The stateless operators of a physical plan as SQL text, which Catalyst evaluates row by row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from everview.algebra.text import Written, literal_sql, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.execute.guards import catalyst_sql
-
-FROM, UNTIL, N = CHANGE = ("_from", "_until", "_n")
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
 
 _TYPES: dict[T.DataType, S.DataType] = {
     T.BOOLEAN: S.BooleanType(), T.TINYINT: S.ByteType(), T.SMALLINT: S.ShortType(), T.INT: S.IntegerType(),
@@ -26,18 +25,18 @@ _TYPES: dict[T.DataType, S.DataType] = {
 
 
 def spark_type(type_: T.DataType) -> S.DataType:
-    """The Spark type of one of ours; an untyped NULL is carried as an INT."""
+    """Return the Spark type for one of our types; an untyped NULL is carried as an INT."""
     return S.DecimalType(type_.precision, type_.scale) if type_.is_decimal else _TYPES[type_]
 
 
 def spark_schema(types: tuple[T.DataType, ...]) -> S.StructType:
-    """The columns c0, c1, … and those of the change."""
+    """Return the schema of change rows: the columns c0, c1, … and those of the change."""
     record = [S.StructField(P.column(i), spark_type(t)) for i, t in enumerate(types)]
     return S.StructType(record + [S.StructField(name, S.LongType()) for name in CHANGE])
 
 
 def null_sql(type_: T.DataType) -> str:
-    """A NULL as a column carries it.
+    """Return the SQL for a NULL in a column of a type.
 
     >>> null_sql(T.STRING), null_sql(T.VOID)
     ('CAST(NULL AS STRING)', 'CAST(NULL AS INT)')
@@ -45,17 +44,17 @@ def null_sql(type_: T.DataType) -> str:
     return f"CAST(NULL AS {type_sql(T.INT if type_ == T.VOID else type_)})"
 
 
-def value_sql(value: object, type_: T.DataType) -> str:
-    """A value as a column carries it.
+def column_value_sql(value: object, type_: T.DataType) -> str:
+    """Return the SQL for a value in a column of a type.
 
-    >>> value_sql(None, T.VOID), value_sql(5, T.BIGINT)
+    >>> column_value_sql(None, T.VOID), column_value_sql(5, T.BIGINT)
     ('CAST(NULL AS INT)', '5L')
     """
     return null_sql(type_) if value is None else literal_sql(value, type_)
 
 
 def long_sql(t: int) -> str:
-    """An instant as SQL; the least ones have no literal.
+    """Return the SQL for an instant; the least ones have no literal.
 
     >>> long_sql(5), long_sql(LEAST), long_sql(LEAST - 1)
     ('5L', '(-9223372036854775807L)', '(-9223372036854775807L - 1L)')
@@ -65,15 +64,15 @@ def long_sql(t: int) -> str:
     return f"{t}L"
 
 
-_LONG = 1000  # letters; a longer text gets a name: where it stands twice in another, that would be longer yet
+_LONG = 1000  # characters; a longer text gets a name, so that it is not repeated inside other texts
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row as SQL over another: its columns, its change, and the conditions under which there is one.
+    """A row as SQL over another row: its columns, its change, and the conditions under which it exists.
 
-    `lets` has texts that were given a name, which begins with the row's, in the order in which they must be
-    worked out.
+    `lets` has long texts that were given a name (with the row's name as a prefix), in the order in which they
+    must be computed.
 
     >>> from everview.algebra.types import INT
     >>> scan = P.ScanOperator("s", (INT, INT))
@@ -93,11 +92,11 @@ class Row:
 
     @classmethod
     def of(cls, columns: list[str], types: tuple[T.DataType, ...], name: str = "_row") -> Row:
-        """The row as it is, its columns under these names."""
+        """Return a row that is its columns, unchanged."""
         return cls(tuple(columns), types, name=name)
 
     def through(self, node: P.Operator) -> Row:
-        """The row that a node makes of it."""
+        """Return the row that an operator makes of this one."""
         row = _through(node, self)
         texts = [row.begin, row.end, *row.columns]
         long = [text for text in dict.fromkeys(texts) if len(text) > _LONG]
@@ -109,7 +108,7 @@ class Row:
         return replace(row, columns=tuple(columns), begin=begin, end=end, lets=(*row.lets, let))
 
     def text(self, expression: Expression) -> str:
-        """An expression over the row's columns, as text that can stand anywhere."""
+        """Return the SQL of an expression over the columns of the row."""
         written: dict[Expression, Expression] = {
             Column(P.column(i), t): Written(text, t)
             for i, (text, t) in enumerate(zip(self.columns, self.types, strict=True))
@@ -133,7 +132,7 @@ def _(node: P.ProjectOperator, row: Row) -> Row:
 
 
 def _output(expression: Expression, row: Row) -> str:
-    """A column stays as it is; what is computed gets just the type that the plan says."""
+    """Return the SQL of an output column; a computed one is cast to the type of the plan."""
     if isinstance(expression, Column):
         return row.text(expression)
     if expression == Literal(None, expression.type):
@@ -149,7 +148,7 @@ def _(node: P.NegateOperator, row: Row) -> Row:
 
 @_through.register
 def _(node: P.TimeWindowOperator, row: Row) -> Row:
-    """A row without a timestamp is in no window."""
+    """Cut the interval to the window's; a row without a timestamp is in no window."""
     column = row.columns[node.timestamp]
     begin, end, inside = _interval(node.window, f"unix_micros({column})")
     shown = (*row.conditions, f"({column} IS NOT NULL)", *inside)
@@ -167,7 +166,7 @@ def _proper(row: Row) -> Row:
 
 
 def _point(grid: Grid, t: str) -> str:
-    """The first grid point at or after t; the ends of the line stay."""
+    """Return the SQL of the first grid point at or after t; the ends of time stay."""
     return f"IF({t} IN ({long_sql(INFINITY)}, {long_sql(LEAST)}), {t}, {_ceil(grid, t)})"
 
 
@@ -178,7 +177,7 @@ def _ceil(grid: Grid, t: str) -> str:
 
 
 def _interval(window: TimeWindow, ts: str) -> tuple[str, str, list[str]]:
-    """The closed form of a window (DESIGN section 4): from, until, and conditions on the timestamp."""
+    """Return the closed form of a window (DESIGN section 4): from, until, conditions on the timestamp."""
     match window:
         case Range(extent, _, lag, _):
             begin = f"({ts} + {long_sql(lag)})" if lag else ts

@@ -1,7 +1,7 @@
-"""Whether Spark accepts the expressions of a view: asked when the view is made, not in each step for ever.
+"""Whether Spark accepts the expressions of a view, checked when the view is made and not in each step.
 
-The binder refuses all that is known to be wrong, with its place. This is what is left: regular expressions
-that only Java can judge, and whatever Spark finds that we do not know of.
+The binder refuses what is known to be wrong, with its place. This module finds the rest: regular expressions
+that only Java can judge, and expressions that Spark refuses for reasons of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
 def require_evaluable(
     session: SparkSession, views: Sequence[ViewEntry], plans: Mapping[str, P.Operator]
 ) -> None:
-    """Refuses a view with an expression that Spark does not accept. No job is run.
+    """Refuse a view with an expression that Spark does not accept. No job runs.
 
-    Each expression is asked once, however many views have it; what the other plans have was asked before.
+    Each expression is checked once, however many views have it; those of the other plans were checked before.
     """
     seen: set[P.Operator] = set()
     names = {view.name for view in views}
@@ -58,7 +58,7 @@ def _require_expressions(
 
 
 def _refusal(session: SparkSession, node: P.Operator, expressions: Sequence[Expression]) -> Exception | None:
-    """What Spark says against expressions over the input of a node, if anything."""
+    """Return the error that Spark raises for expressions over the input of an operator, if any."""
     types = node.inputs[0].types
     row = Row.of([P.column(i) for i in range(len(types))], types)
     try:
@@ -72,7 +72,7 @@ def _refusal(session: SparkSession, node: P.Operator, expressions: Sequence[Expr
 def _expressions(
     plan: P.Operator, seen: set[P.Operator]
 ) -> Iterator[tuple[P.Operator, tuple[Expression, ...]]]:
-    """The nodes of a plan that Catalyst evaluates, with their expressions."""
+    """Yield the operators of a plan that Catalyst evaluates, with their expressions."""
     if plan in seen:
         return
     seen.add(plan)
@@ -86,7 +86,7 @@ def _expressions(
 
 
 def _require_patterns(session: SparkSession, view: str, sql: str, expression: Expression) -> None:
-    """Refuses constant patterns that Java cannot read; in a step they would give NULL for every row."""
+    """Refuse constant patterns that Java cannot read; in a step they would give NULL for every row."""
     for part in expression.walk():
         match part:
             case Call(name, (_, Literal(str(pattern)), *_)) if name in _REGEX and not is_surely_valid(

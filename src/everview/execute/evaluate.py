@@ -1,5 +1,4 @@
-"""One slice for all plans of a store, as one Spark job or, where it is small, as none: their change rows, and
-the operators' state."""
+"""The evaluation of one slice for all views of a store: one Spark job, or none where it is small."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ from everview.execute.program import Program, StageReport
 from everview.execute.tasks import StageTask
 from everview.operators.columnar.frame import Slice
 from everview.storage.files import Files
-from everview.storage.manifest import Traces
 from everview.storage.records import decode_record
+from everview.storage.runs import Traces
 
-SMALL = 20_000  # rows, new ones and state
+SMALL = 20_000  # rows, new ones and those of the state
 
 
-def evaluate(
+def evaluate_slice(
     session: SparkSession,
     files: Files,
     partitions: int,
@@ -37,13 +36,13 @@ def evaluate(
     named: Callable[[P.Operator], str] = attrgetter("name"),
     pieces: Pieces = MappingProxyType({}),
 ) -> Evaluated:
-    """Evaluates the plans of views over the new rows that `scans` hold, and the state as it was before.
+    """Evaluate the plans of views over the new rows of `scans`, on top of the state before the step.
 
-    `pieces` has more new rows, for the ports of stages; `named` says under which name an operator keeps its
-    state. What it writes may not yet be on the disk.
+    `pieces` has further new rows for the ports of stages; `named` returns the name under which an operator
+    keeps its state. The files that are written may not yet be on the disk.
     """
     work = Prepared.of(plans, before, named)
-    programs = work.programs(hasty(files), partitions, before, step, slice_, pieces)
+    programs = work.programs(without_fsync(files), partitions, before, step, slice_, pieces)
     if _is_small(programs, pieces) and comes_alone(work.stages[0], scans, slice_.first):
         return work.evaluated(_done_here(programs[0], partitions), before)
     tasks = [partial(StageTask, program) for program in programs]
@@ -56,7 +55,7 @@ def evaluate(
 
 
 def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
-    """Whether a step is done sooner than it is handed to Spark: one stage, and few rows in all."""
+    """Whether a step is faster in the driver than as a Spark job: one stage, and few rows in all."""
     if len(programs) != 1:
         return False
     rows = sum(piece.run.rows for found in pieces.values() for piece in found)
@@ -64,20 +63,20 @@ def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
 
 
 def _done_here(program: Program, partitions: int) -> list[StageReport]:
-    """What the tasks of a stage tell, when they are run in this process."""
+    """Run the tasks of a stage in this process and return their reports."""
     nothing = [None] * len(program.stage.ports)
     return [program.run(nothing, partition).report(program.number) for partition in range(partitions)]
 
 
-def hasty(files: Files) -> Files:
-    """The same files, written without waiting for the disk: that is done once, for all, at the end."""
+def without_fsync(files: Files) -> Files:
+    """Return the same files without fsync after each write; the end of a step syncs all at once."""
     same = copy.copy(files)
     same.durable = False
     return same
 
 
 def scans_of(plans: Iterable[P.Operator]) -> set[P.ScanOperator]:
-    """The streams and tables that plans read."""
+    """Return the scans of streams and tables in some plans."""
     found: set[P.ScanOperator] = set()
     seen: set[P.Operator] = set()
 

@@ -1,8 +1,8 @@
-"""Rows to the place of their key: what Spark brings to a stage crosses one exchange as one frame.
+"""The exchange before a stage: all rows that its ports read, as one frame that is partitioned by key.
 
-A row knows its partition, and the port that it goes to. Columns of different ports that have the same type
-share a slot, so that rows stay narrow. A row of side -1 comes to every partition: time moves where no data
-came. In it, `_n` is the partition; what earlier stages tell of themselves travels in it, too.
+A row has a column for its partition and one for the port that reads it (its side). Columns of different ports
+with the same type share a slot, so that rows stay narrow. Each partition gets one heartbeat row with side -1,
+so that time moves where no data came; its `_n` is the partition, and it carries reports of earlier stages.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
 from everview.algebra.types import DataType
-from everview.execute.catalyst import FROM, UNTIL, N, Row, null_sql
+from everview.execute.catalyst import Row, null_sql
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 PARTITION, SIDE, LINE, LEG = "_partition", "_side", "_line", "_leg"
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which slot each column of each side goes into, and the types of the slots."""
+class SlotLayout:
+    """The slot of each column of each side, and the types of the slots."""
 
     sides: tuple[tuple[int, ...], ...]
     slots: tuple[DataType, ...]
 
     @classmethod
-    def of(cls, sides: Sequence[Sequence[DataType]]) -> Layout:
-        """Slots are shared by columns of the same type on different sides.
+    def of(cls, sides: Sequence[Sequence[DataType]]) -> SlotLayout:
+        """Return a layout in which columns of the same type on different sides share a slot.
 
         >>> from everview.algebra.types import INT, STRING
-        >>> Layout.of([[INT, STRING], [STRING, STRING]]).sides
+        >>> SlotLayout.of([[INT, STRING], [STRING, STRING]]).sides
         ((0, 1), (1, 2))
         """
         slots: list[DataType] = []
@@ -52,15 +53,15 @@ class Layout:
 
 
 def slot(position: int) -> str:
-    """The name of a slot."""
+    """Return the name of a slot."""
     return f"s{position}"
 
 
 @dataclass(frozen=True)
 class Leg:
-    """The last leg of a path: the row as it comes to a port, which side that is, and where it must go.
+    """A row as a port reads it, the side of the port, and the columns that decide the partition.
 
-    The route has columns of the row; None leads to every partition.
+    A route of None leads to every partition.
     """
 
     row: Row
@@ -70,21 +71,21 @@ class Leg:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a stage reads: the layout of its rows, and whether they carry lines of the stages before."""
+    """The exchange of one stage: the layout of its rows, and whether they carry reports of earlier stages."""
 
-    layout: Layout
+    layout: SlotLayout
     partitions: int
     lines: bool
 
     def from_source(self, frame: DataFrame, legs: Sequence[Leg]) -> DataFrame:
-        """The rows of a source, each once for every leg."""
+        """Return the rows of a source, each once for every leg."""
         if len(legs) == 1:
             return self._selected(frame, dict(enumerate(legs)), tagged=False)
         copies = frame.selectExpr("*", f"explode({_tags(range(len(legs)))}) AS {LEG}")
         return self._selected(copies, dict(enumerate(legs)))
 
     def from_stage(self, frame: DataFrame, legs: Mapping[int, Sequence[Leg]]) -> DataFrame:
-        """The rows that a stage hands on, once for every leg of their number, and its lines."""
+        """Return the rows that a stage hands on, once for every leg of their number, and its reports."""
         tagged = list(enumerate((number, leg) for number in legs for leg in legs[number]))
         cases = " ".join(
             f"WHEN {number} THEN {_tags(tag for tag, (base, _) in tagged if base == number)}"
@@ -94,7 +95,7 @@ class Exchange:
         return self._selected(copies, {tag: leg for tag, (_, leg) in tagged}, line=LINE)
 
     def heartbeat(self, session: SparkSession) -> DataFrame:
-        """A row for each partition."""
+        """Return the heartbeat: a row for each partition."""
         slots = [f"{null_sql(t)} AS {slot(i)}" for i, t in enumerate(self.layout.slots)]
         line = [f"'' AS {LINE}"] if self.lines else []
         times = [f"0L AS {FROM}", f"0L AS {UNTIL}", f"id AS {N}"]
@@ -104,7 +105,7 @@ class Exchange:
     def _selected(
         self, frame: DataFrame, legs: Mapping[int, Leg], tagged: bool = True, line: str | None = None
     ) -> DataFrame:
-        """The rows in their slots. Those with a line have no leg: they pass, their partition in n."""
+        """Return the rows in their slots; rows with a report pass unchanged, their partition is in n."""
 
         def by_tag(texts: Iterable[str], otherwise: str | None = None) -> str:
             cases = dict(zip(legs, texts, strict=True))
@@ -135,7 +136,7 @@ class Exchange:
         return frame.selectExpr(*self._partition(legs, by_tag), side, *lines, *slots, *times)
 
     def _partition(self, legs: Mapping[int, Leg], by_tag: Callable[[Iterable[str], str], str]) -> list[str]:
-        """Where each row goes; rows that go everywhere are as many as there are partitions."""
+        """Return the partition column; a row for every partition is copied once for each."""
         own = f"CAST({N} AS INT)"
         places = [partition_sql(leg.row, leg.route, self.partitions) for leg in legs.values()]
         if all(place is not None for place in places):
@@ -146,7 +147,7 @@ class Exchange:
 
 
 def _lets(legs: Mapping[int, Leg]) -> Iterator[list[str]]:
-    """What must be worked out beforehand, in rounds."""
+    """Yield the named texts to compute first, in rounds."""
     rounds = max(len(leg.row.lets) for leg in legs.values())
     for i in range(rounds):
         yield [
@@ -162,7 +163,7 @@ def _tags(tags: Iterable[int]) -> str:
 
 
 def by_number(texts: Mapping[int, str], otherwise: str | None, number: str) -> str:
-    """An expression that depends on a number in a row, if the texts differ."""
+    """Return a CASE over a number in the row, or the text itself if all texts are equal."""
     different = set(texts.values())
     if len(different) == 1 and otherwise in (None, *different):
         return different.pop()
@@ -171,7 +172,7 @@ def by_number(texts: Mapping[int, str], otherwise: str | None, number: str) -> s
 
 
 def partition_sql(row: Row, route: tuple[int, ...] | None, partitions: int) -> str | None:
-    """The partition of a row: by a hash under which equal values are equal; None if it goes everywhere."""
+    """Return the SQL of a row's partition, a hash of its route; None if it goes to every partition."""
     if route is None:
         return None
     if not route or partitions == 1:
@@ -181,7 +182,7 @@ def partition_sql(row: Row, route: tuple[int, ...] | None, partitions: int) -> s
 
 
 def _hashable(text: str, type_: DataType) -> str:
-    """A value such that equal ones have equal bits: integers as BIGINT, floats as DOUBLE, -0.0 as 0.0."""
+    """Return SQL with equal bits for equal values: integers as BIGINT, floats as DOUBLE, -0.0 as 0.0."""
     if type_.is_integer:
         return f"CAST({text} AS BIGINT)"
     return f"IF({text} = 0, 0D, CAST({text} AS DOUBLE))" if type_.is_float else text

@@ -75,7 +75,7 @@ def _guard(e: Expression) -> Expression:
         case Or(left, right):
             return Or(_as_operand(left, T.BOOLEAN), _as_operand(right, T.BOOLEAN))
         case Comparison(operator, left, right):
-            common = T.wider(left.type, right.type) or T.VOID
+            common = T.wider_type(left.type, right.type) or T.VOID
             return Comparison(operator, _as_operand(left, common), _as_operand(right, common))
         case InList(operand, items):
             common = common_type("IN", [operand, *items])

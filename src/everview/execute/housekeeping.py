@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog, StreamEntry, ViewEntry
 from everview.execute.pieces import merge_waiting, pieces_of
-from everview.execute.tasks import LINES, by_trace, read_lines, run_line, write_run
-from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate
+from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
+from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -26,9 +26,9 @@ from everview.storage.trace import Trace
 
 POLICY = Policy(cancelling=False, fan=8, large=50_000)  # what is read by time needs no large files
 _ANSWERS = Policy(cancelling=True)
-FEW = 100_000  # rows that are merged sooner than Spark is told to
+MERGE_ON_DRIVER = 100_000  # rows that are merged sooner than Spark is told to
 
-Groups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
+_MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
 
 
 def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
@@ -98,7 +98,7 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     manifest = manifest.with_traces(merge_waiting(manifest, files, POLICY))
     ended = horizons(manifest, catalog)
     seen = min(manifest.bound, manifest.present)
-    groups: Groups = []
+    groups: _MergeGroups = []
     for trace, runs in manifest.traces.items():
         if trace.kind in ("state", "port", "scheduled"):
             continue
@@ -110,17 +110,17 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     if not groups:
         return manifest
     task = MergeTask(groups, files, manifest.step)
-    if sum(run.rows for _, runs, _ in groups for run in runs) <= FEW:
+    if sum(run.rows for _, runs, _ in groups for run in runs) <= MERGE_ON_DRIVER:
         merged = by_trace(task.merged(range(len(groups))))
     else:
         parts = min(len(groups), session.sparkContext.defaultParallelism)
-        lines = session.range(0, len(groups), 1, parts).mapInArrow(task, LINES).collect()
+        lines = session.range(0, len(groups), 1, parts).mapInArrow(task, RUN_LINES).collect()
         merged = read_lines((line.trace, line.run) for line in lines)
     return manifest.with_traces(_replaced(manifest, groups, merged))
 
 
 def _replaced(
-    manifest: Manifest, groups: Groups, merged: Mapping[TraceId, tuple[Run, ...]]
+    manifest: Manifest, groups: _MergeGroups, merged: Mapping[TraceId, tuple[Run, ...]]
 ) -> dict[TraceId, tuple[Run, ...]]:
     changed: dict[TraceId, Sequence[Run]] = {}
     for trace, group, _ in groups:
@@ -133,7 +133,7 @@ def _replaced(
 class MergeTask:
     """Writes groups of runs as one run each; which groups, the rows of the input say by their number."""
 
-    groups: Groups
+    groups: _MergeGroups
     files: Files
     step: int
 
@@ -156,5 +156,5 @@ class MergeTask:
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:
     """The changes of a view may cancel, if some take others back; rows of streams are those that came."""
     if trace.kind == "complete":
-        return consolidate(rows, horizon)
-    return consolidate(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows
+        return consolidate_frame(rows, horizon)
+    return consolidate_frame(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows

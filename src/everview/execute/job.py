@@ -1,7 +1,7 @@
 """The evaluation of a slice as one Spark job: a chain of stages over the new rows.
 
-What runs inside a stage's tasks is handed in. A stage that hands nothing on yields lines only: what its tasks
-tell is all that comes back.
+The function that each task runs is a parameter. The last stage of a chain yields report lines only: a line
+for each run that was written. The driver collects these lines and nothing else.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
-from everview.execute.catalyst import CHANGE, N, Row, long_sql, null_sql, spark_schema, spark_type, value_sql
-from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Layout, Leg, by_number, slot
+from everview.execute.catalyst import Row, column_value_sql, long_sql, null_sql, spark_schema, spark_type
+from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Leg, SlotLayout, by_number, slot
 from everview.execute.lanes import InputProjection, ProjectedRows, ProjectionsByNumber, projected_column
+from everview.operators.columnar.frame import CHANGE, N
 from everview.plan.stages import Stage
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
-# What comes back of a step: a line for each run that was written, or with no trace one for all of a task.
-LINES = "trace string, run string"
+# The report of a step: a line for each run that was written, or with no trace one line for a whole task.
+RUN_LINES = "trace string, run string"
 
 
-# Makes the function that Spark calls, for rows in a layout, or split among the ports; it yields rows in the
-# other layout, or lines.
-Task = Callable[[Layout | ProjectionsByNumber, Layout | None], Batches]
+# Makes the function that Spark calls with rows in a layout, or with rows that several ports read. It yields
+# rows in the other layout, or report lines.
+Task = Callable[[SlotLayout | ProjectionsByNumber, SlotLayout | None], Batches]
 
 
 @dataclass(frozen=True)
 class _HandedOn:
-    """The rows that a stage hands on, and for each of their numbers the columns."""
+    """The rows that a stage hands on, with the types of each numbered part."""
 
     frame: DataFrame
-    layout: Layout
+    layout: SlotLayout
     types: Sequence[tuple[DataType, ...]]
 
     def row(self, number: int, name: str) -> Row:
@@ -56,9 +57,9 @@ def chain(
     tasks: Sequence[Task],
     woken: Container[int] = (),
 ) -> list[DataFrame]:
-    """Frames that together yield the lines of a step; each kernel is in one of them, once.
+    """Return frames that together yield the report lines of a step; each operator runs in one of them, once.
 
-    A stage in `woken` finds rows by itself: it runs in every partition, also if none come to it.
+    A stage in `woken` reads rows by itself: it runs in every partition, even if no rows come through Spark.
     """
     ends: list[DataFrame] = []
     handed_on: _HandedOn | None = None
@@ -68,7 +69,7 @@ def chain(
         beats = handed_on is None and (stage.exchanges or number in woken)
         if not frames and not beats:
             continue
-        if beats and frames and isinstance(given, Layout):
+        if beats and frames and isinstance(given, SlotLayout):
             frames.append(Exchange(given, partitions, False).heartbeat(session))
         elif beats:
             frames.append(heartbeats(session, partitions))
@@ -76,20 +77,20 @@ def chain(
         if PARTITION in rows.columns:
             rows = rows.repartitionById(partitions, F.col(PARTITION))
         types = [stage.types(register) for register in stage.hands_on]
-        out = Layout.of(types) if types else None
-        done = rows.mapInArrow(task(given, out), LINES if out is None else handed_on_schema(out))
+        out = SlotLayout.of(types) if types else None
+        done = rows.mapInArrow(task(given, out), RUN_LINES if out is None else handed_on_schema(out))
         handed_on = None if out is None else _HandedOn(done, out, types)
         ends += [done] if out is None else []
     return ends
 
 
 def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
-    """A row in each partition, and nothing else: who has all it needs has to be told only to run."""
+    """Return a frame with one row in each partition, for a stage that reads its own files."""
     return session.range(0, partitions, 1, partitions).selectExpr(f"-1 AS {SIDE}", f"id AS {N}")
 
 
 def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool) -> bool:
-    """Whether nothing comes to a stage through Spark."""
+    """Whether no rows come to a stage through Spark."""
     bases = [path.base for port in stage.ports for path in port.paths]
     return not any(
         isinstance(base, int)
@@ -101,7 +102,7 @@ def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], 
 
 @dataclass(frozen=True)
 class _Reading:
-    """All that a stage reads."""
+    """The inputs of one stage."""
 
     session: SparkSession
     stage: Stage
@@ -109,9 +110,9 @@ class _Reading:
     first: bool
     handed_on: _HandedOn | None
 
-    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], Layout]:
-        """Rows that know their partition, one for each port that takes them, in parts of the same columns."""
-        layout = Layout.of([port.types for port in self.stage.ports])
+    def to_their_place(self, partitions: int) -> tuple[list[DataFrame], SlotLayout]:
+        """Return the rows with their partitions, a copy for each port that reads them, and their layout."""
+        layout = SlotLayout.of([port.types for port in self.stage.ports])
         exchange = Exchange(layout, partitions, self.handed_on is not None)
         from_stage: dict[int, list[Leg]] = {}
         frames = []
@@ -127,7 +128,7 @@ class _Reading:
         return frames, layout
 
     def where_they_are(self) -> tuple[list[DataFrame], ProjectionsByNumber]:
-        """Rows that stay in their partition, with what each port takes of them; how they are split there."""
+        """Return rows that stay in their partition, and the projections whose values they carry."""
         rows = self._rows()
         handed_on = [base for base in rows if isinstance(base, int)]
         sources = [base for base in rows if not isinstance(base, int)]
@@ -154,7 +155,7 @@ class _Reading:
         return frames, split
 
     def _rows(self) -> dict[P.Operator | int, list[tuple[int, Row]]]:
-        """For each place that rows come from the ports that take them, and how."""
+        """Return, for each scan or part handed on, the ports that read it and the rows that they read."""
         found: dict[P.Operator | int, list[tuple[int, Row]]] = {}
         for number, port in enumerate(self.stage.ports):
             for path in port.paths:
@@ -172,18 +173,18 @@ class _Reading:
 
 @dataclass(frozen=True)
 class _Staying:
-    """Rows under numbers, and the columns in which they bring along what is taken of them."""
+    """Rows that stay in their partition: the projections of each numbered part, and their columns."""
 
     projected: Mapping[int, ProjectedRows]
-    layout: Layout
+    layout: SlotLayout
 
     @classmethod
     def of(cls, rows: Mapping[int, Sequence[Row]]) -> _Staying:
         projected = {n: ProjectedRows(tuple(r), tuple(map(InputProjection.of, r))) for n, r in rows.items()}
-        return cls(projected, Layout.of([list(p.texts.values()) for p in projected.values()]))
+        return cls(projected, SlotLayout.of([list(p.texts.values()) for p in projected.values()]))
 
     def _texts(self, number: int) -> list[str]:
-        """What rows of a number have in each column."""
+        """Return the SQL of each column for the rows of a number."""
         there = dict(zip(self._places(number), self.projected[number].texts, strict=True))
         return [there.get(i, null_sql(type_)) for i, type_ in enumerate(self.layout.slots)]
 
@@ -191,11 +192,11 @@ class _Staying:
         return self.layout.sides[list(self.projected).index(number)]
 
     def projections(self, number: int) -> tuple[InputProjection, ...]:
-        """Where a task finds what is taken of the rows of a number."""
+        """Return the projections of a number over the columns that hold their values."""
         return self.projected[number].named(self._places(number))
 
     def one(self, frame: DataFrame, number: int, line: Sequence[str]) -> DataFrame:
-        """Rows that all have one number."""
+        """Return rows that all have one number."""
         frame = self._prepared(frame, [number])
         wanted = self.projected[number].wanted()
         frame = frame if wanted is None else frame.where(wanted)
@@ -203,7 +204,7 @@ class _Staying:
         return frame.selectExpr(f"{number} AS {SIDE}", *line, *columns, *CHANGE)
 
     def several(self, frame: DataFrame, numbers: Sequence[int]) -> DataFrame:
-        """Rows that have their numbers, and lines, which have none."""
+        """Return rows with different numbers, and report lines."""
         frame = self._prepared(frame, numbers)
         wanted = by_number({n: self.projected[n].wanted() or "TRUE" for n in numbers}, "TRUE", SIDE)
         frame = frame if wanted == "TRUE" else frame.where(wanted)
@@ -223,7 +224,7 @@ class _Staying:
 def _source(
     session: SparkSession, source: P.Operator, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool
 ) -> DataFrame | None:
-    """The new rows of a stream or a table; constants are new in the first step only."""
+    """Return the new rows of a stream or a table; constants are new in the first step only."""
     if isinstance(source, P.ScanOperator):
         return scans[source]
     assert isinstance(source, P.ConstantOperator)
@@ -233,20 +234,20 @@ def _source(
 
 
 def constant_rows(session: SparkSession, source: P.ConstantOperator) -> DataFrame:
-    """Constants as change rows of all time; as literals, which Catalyst knows and no Python process makes."""
+    """Return constants as change rows that hold for ever, as literals that Catalyst evaluates."""
     names = [P.column(i) for i in range(len(source.types))]
     times = [f"{long_sql(t)} AS {name}" for t, name in zip((LEAST, INFINITY, 1), CHANGE, strict=True)]
     if not names or not source.records:
         values = [(*row, LEAST, INFINITY, 1) for row in source.records]
         return session.createDataFrame(values, spark_schema(source.types))
-    rows = (", ".join(map(value_sql, row, source.types)) for row in source.records)
+    rows = (", ".join(map(column_value_sql, row, source.types)) for row in source.records)
     values_sql = ", ".join(f"({row})" for row in rows)
     columns = ", ".join(names)
     return session.sql(f"SELECT {columns}, {', '.join(times)} FROM VALUES {values_sql} AS fixed ({columns})")
 
 
-def handed_on_schema(layout: Layout) -> S.StructType:
-    """The columns of what a stage hands on: which of its rows this is, or a line, and the slots."""
+def handed_on_schema(layout: SlotLayout) -> S.StructType:
+    """Return the schema of what a stage hands on: the side, the report line, the slots, the change."""
     slots = [S.StructField(slot(i), spark_type(t)) for i, t in enumerate(layout.slots)]
     times = [S.StructField(name, S.LongType()) for name in CHANGE]
     return S.StructType(
@@ -257,7 +258,7 @@ def handed_on_schema(layout: Layout) -> S.StructType:
 def rows_of(
     session: SparkSession, plan: P.Operator, scans: Mapping[P.ScanOperator, DataFrame], first: bool = True
 ) -> DataFrame:
-    """The rows of a plan without kernels, which Catalyst alone evaluates: c0, c1, … and the change."""
+    """Return the rows of a plan without stateful operators, evaluated by Catalyst alone."""
     match plan:
         case P.ScanOperator() | P.ConstantOperator():
             found = _source(session, plan, scans, first)

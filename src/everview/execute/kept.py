@@ -1,4 +1,4 @@
-"""What a store keeps, as frames: rows of streams and tables, changes of views, rows not taken, ticks."""
+"""The kept rows of a store as Spark frames: streams, tables, views, late and rejected rows, clock ticks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from everview.storage.runs import Run, TraceId
 
 
 class Kept:
-    """Reads what a manifest names."""
+    """Reads the rows of the runs that a manifest names."""
 
     def __init__(self, session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> None:
         self.session = session
@@ -32,9 +32,9 @@ class Kept:
     def new_rows(
         self, scan: P.ScanOperator, b0: int, b1: int, runs: Sequence[Run] | None = None
     ) -> DataFrame | None:
-        """The rows of a stream or a table that begin in (b0, b1], or those in some of its runs.
+        """Return the rows of a stream or a table that begin in (b0, b1], of all its runs or of some.
 
-        None if there are none for sure.
+        Return None if no run can have such rows.
         """
         b0 = max(b0, scan.since)
         if self.is_clock(scan):
@@ -44,18 +44,18 @@ class Kept:
         return self.read(due, scan.of, (b0, b1)) if due else None
 
     def known_rows(self, scan: P.ScanOperator, upto: int) -> DataFrame:
-        """All that is kept of a stream, a table or a view and begins by an instant."""
+        """Return all kept rows of a stream, a table or a view that begin by an instant."""
         if self.is_clock(scan):
             return self._ticks(BEFORE_ALL, upto)
         runs = [r for r in self.runs(scan) if r.least_from <= upto]
         return self.read(runs, scan.of, (scan.since, upto))
 
     def all_rows(self, scan: P.ScanOperator) -> DataFrame:
-        """All that is kept of a view, also what is known to begin later."""
+        """Return all kept changes of a view, including those that begin later."""
         return self.read(self.runs(scan), scan.of)
 
     def rows_at(self, scan: P.ScanOperator, t: int, now: bool = False) -> DataFrame:
-        """What holds at an instant, as rows that hold just then; not summed.
+        """Return the rows that hold at an instant, as rows of that instant; not consolidated.
 
         At the present, a COMPLETE view has its answer ready.
         """
@@ -73,11 +73,11 @@ class Kept:
         return rows.selectExpr(*columns, f"{long_sql(t)} AS {FROM}", f"{long_sql(t + 1)} AS {UNTIL}", N)
 
     def runs(self, scan: P.ScanOperator) -> tuple[Run, ...]:
-        """The runs of what a scan reads."""
+        """Return the runs that a scan reads."""
         return self.manifest.runs(self.trace(scan))
 
     def trace(self, scan: P.ScanOperator) -> TraceId:
-        """Where the rows of a scan lie."""
+        """Return the trace that a scan reads."""
         if scan.source == "view":
             return TraceId("view", scan.relation)
         if scan.relation.casefold() not in self.catalog.entries:
@@ -87,15 +87,15 @@ class Kept:
         return TraceId("inbox", scan.relation)
 
     def is_clock(self, scan: P.ScanOperator) -> bool:
-        """Whether the rows are the ticks of the clock."""
+        """Whether a scan reads the built-in clock."""
         return scan.relation == CLOCK and CLOCK not in self.catalog.entries
 
     def read(
         self, runs: Sequence[Run], types: tuple[DataType, ...], begins: tuple[int, int] | None = None
     ) -> DataFrame:
-        """The rows of some runs; those that begin in (b0, b1], if these are given.
+        """Return the rows of some runs; with bounds, those that begin in (b0, b1].
 
-        Such bounds are no part of the plan: it is the same in every step, and so is what Spark compiles.
+        The bounds are no part of Spark's plan, so that it is planned and compiled once for all steps.
         """
         schema = spark_schema(types)
         if not runs:
@@ -106,7 +106,7 @@ class Kept:
         return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
 
     def _ticks(self, b0: int, b1: int) -> DataFrame:
-        """The clock ticks from the least timestamp of the first slice to the present."""
+        """Return the ticks of the clock, from the least timestamp of the first slice to the present."""
         start, present = self.manifest.ticking
         end, grain = min(b1, present), self.catalog.clock_grain
         if end < start:
@@ -122,6 +122,6 @@ _CLOCK_TYPES = (DataType("TIMESTAMP"),)
 
 
 def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
-    """No rows, and Spark knows it before it starts."""
+    """Return a frame without rows that Spark evaluates without a job."""
     columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
     return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")

@@ -20,9 +20,9 @@ import polars as pl
 from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.types import DataType
-from everview.execute.catalyst import CHANGE, Row
+from everview.execute.catalyst import Row
 from everview.execute.exchange import partition_sql
-from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.plan.stages import Stage
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from everview import operators as P
 from everview.execute.lanes import InputProjection, Lane
-from everview.operators.columnar.frame import FROM, Frame, Slice, stacked
+from everview.operators.columnar.frame import FROM, Frame, Slice, stack_frames
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -28,7 +28,7 @@ AT = "_at"  # when a row came to be, where that is not its begin
 
 
 @dataclass(frozen=True)
-class Piece:
+class PartitionedInputFile:
     """A piece as a task reads it."""
 
     run: Run
@@ -71,7 +71,7 @@ class ArrivalId:
     ) -> Run:
         """Write a piece, of rows that begin within some bounds before they are projected."""
         path = port.unique_path(self.step, self.id)
-        run = Run.of(path, stacked(parts), files.write_parts(path, parts), self.step)
+        run = Run.of(path, stack_frames(parts), files.write_parts(path, parts), self.step)
         return replace(run, least_from=begins[0], greatest_from=begins[1], arrival=self.id)
 
 
@@ -120,13 +120,13 @@ def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
 class Due:
     """Where the rows of a slice come from: pieces for ports of stages, and runs that Spark must read."""
 
-    pieces: Mapping[tuple[int, int], tuple[Piece, ...]]
+    pieces: Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]
     rest: Mapping[P.ScanOperator, tuple[Run, ...]]
 
 
 def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
     """The pieces that hold rows of a slice, and the runs that were written when there were other lanes."""
-    pieces: dict[tuple[int, int], list[Piece]] = {}
+    pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
     for scan in {lane.scan: None for lane in lanes}:
         now = _fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)
@@ -138,7 +138,7 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
             if lane.scan == scan:
                 found = (run for run in manifest.runs(TraceId("port", lane.key)) if run.arrival in arrivals)
                 port = pieces.setdefault((lane.stage, lane.port), [])
-                port += [Piece(run, lane.projection.broadcast) for run in found]
+                port += [PartitionedInputFile(run, lane.projection.broadcast) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
 
 
@@ -154,7 +154,7 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
         for lanes, waiting in kinds.items():
             for group in merges(waiting, policy, manifest.bound):
                 arrival = ArrivalId(manifest.step, lanes)
-                rows = stacked([files.read_frame(run.path) for run in group])
+                rows = stack_frames([files.read_frame(run.path) for run in group])
                 merged = arrival.write(trace, rows, files)
                 changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
                 merging = {run.arrival for run in group}
@@ -169,7 +169,7 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
 def _merged_pieces(pieces: Sequence[Run], arrival: ArrivalId, port: TraceId, files: Files) -> Run:
     """One piece in the place of some, part by part."""
     read = [files.read_parts(piece.path) for piece in pieces]
-    parts = [stacked(frames) for frames in zip(*read, strict=True)]
+    parts = [stack_frames(frames) for frames in zip(*read, strict=True)]
     begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
     return arrival.write_parts(port, parts, begins, files)
 

@@ -12,18 +12,17 @@ from types import MappingProxyType
 
 from everview import operators as P
 from everview.errors import StoreError
-from everview.execute.pieces import Piece
+from everview.execute.pieces import PartitionedInputFile
 from everview.execute.program import Program, StageReport
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import Slice
 from everview.plan.regions import Route
-from everview.plan.stages import Stage, stages
+from everview.plan.stages import Stage, plan_stages
 from everview.storage.files import Files
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import Run, TraceId, Traces
 
-Traces = Mapping[TraceId, tuple[Run, ...]]
-Place = tuple[int, int]  # which stage, and which of its works
-Pieces = Mapping[tuple[int, int], tuple[Piece, ...]]  # for a stage and a port of it
+_WorkNumber = tuple[int, int]  # which stage, and which of its works
+Pieces = Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]  # for a stage and a port of it
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,12 @@ class Prepared:
         return cls(_stages(tuple(plans.items()), tuple(fixed.items()), fused), names)
 
     @cached_property
-    def _places(self) -> dict[str, Place]:
+    def _places(self) -> dict[str, _WorkNumber]:
         """Where each operator runs."""
         return {
             self.names[work.kernel].casefold(): (number, place)
             for number, stage in enumerate(self.stages)
-            for place, work in enumerate(stage.work)
+            for place, work in enumerate(stage.nodes)
             if work.kernel is not None
         }
 
@@ -84,7 +83,7 @@ class Prepared:
         for number, stage in enumerate(self.stages):
             operators = {
                 place: self.names[work.kernel]
-                for place, work in enumerate(stage.work)
+                for place, work in enumerate(stage.nodes)
                 if work.kernel is not None
             }
             mine = [kept.get((number, p), {}) for p in range(partitions)]
@@ -108,7 +107,7 @@ class Prepared:
                 trace = TraceId("view", view)
                 traces[trace] = (*traces.get(trace, before.get(trace, ())), run)
                 changes[view] += run.rows
-            work = self.stages[report.stage].work
+            work = self.stages[report.stage].nodes
             for place, part, runs in report.states:
                 kernel, route = work[place].kernel, work[place].route
                 assert kernel is not None
@@ -138,11 +137,11 @@ def _stages(
     fixed: tuple[tuple[P.StatefulOperator, Route], ...],
     fused: bool,
 ) -> tuple[Stage, ...]:
-    return stages(dict(plans), dict(fixed), fused)
+    return plan_stages(dict(plans), dict(fixed), fused)
 
 
 @lru_cache(maxsize=128)
 def _bare(stage: Stage) -> Stage:
     """The stage without the plans that it was made from: a task needs only what it does."""
     ports = tuple(replace(port, paths=()) for port in stage.ports)
-    return replace(stage, ports=ports, work=tuple(replace(work, kernel=None) for work in stage.work))
+    return replace(stage, ports=ports, nodes=tuple(replace(node, kernel=None) for node in stage.nodes))

@@ -10,8 +10,8 @@ from functools import cached_property
 import msgspec
 
 from everview import operators as P
-from everview.execute.pieces import Piece
-from everview.operators.columnar.frame import Frame, Slice, consolidate, stacked
+from everview.execute.pieces import PartitionedInputFile
+from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
 from everview.operators.columnar.types import cast_columns, empty_frame
 from everview.plan.stages import Stage
 from everview.storage.compaction import Policy
@@ -43,17 +43,17 @@ class Program:
     files: Files
     step: int
     slice: Slice
-    pieces: Sequence[Sequence[Piece]] = ()
+    pieces: Sequence[Sequence[PartitionedInputFile]] = ()
     state_rows: int = 0
 
-    def run(self, given: Sequence[Frame | None], partition: int | None) -> Done:
+    def run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
         """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
-        done = Done(partition)
+        done = TaskReport(partition)
         registers = list(given) if partition is None else self._with_pieces(given, partition)
         # An aggregate without keys has one row from the beginning of time: in one partition only.
         slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
         states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
-        for place, work in enumerate(self.stage.work):
+        for place, work in enumerate(self.stage.nodes):
             below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.RegisterOperator)]
             if place in self.operators:
                 assert isinstance(work.node, P.StatefulOperator)
@@ -74,23 +74,23 @@ class Program:
         for port, pieces in enumerate(self.pieces):
             found = [piece.read(self.files, partition, self.slice) for piece in pieces]
             frames = [frame for frame in (ports[port], *found) if frame is not None]
-            ports[port] = stacked(frames) if frames else None
+            ports[port] = stack_frames(frames) if frames else None
         return ports
 
     def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
         """The rows of a register; those that were taken back at once are gone."""
         rows = registers[number]
-        rows = consolidate(rows) if rows is not None and number in self.stage.sums else rows
+        rows = consolidate_frame(rows) if rows is not None and number in self.stage.cancelling else rows
         return None if rows is None or rows.is_empty() else rows
 
-    def _write_views(self, registers: Sequence[Frame | None], done: Done) -> None:
+    def _write_views(self, registers: Sequence[Frame | None], done: TaskReport) -> None:
         parts: dict[str, list[Frame]] = {}
         for view, number in self.stage.writes:
             rows = self._leaving(registers, number)
             if rows is not None:
                 parts.setdefault(view, []).append(rows)
         for view, frames in parts.items():
-            frame = stacked(frames)
+            frame = stack_frames(frames)
             path = view_path(view, self.step, self.number, done.partition)
             size = self.files.write_frame(path, frame)
             done.views.append((view, Run.of(path, frame, size, self.step)))
@@ -104,7 +104,7 @@ def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
 
 
 @dataclass
-class Done:
+class TaskReport:
     """What a task did: runs of views, and for each part of a state that changed its runs."""
 
     partition: int | None
@@ -145,7 +145,7 @@ class _OperatorStep:
     runs: Runs
     partition: int
 
-    def run(self, given: Sequence[Frame | None], slice_: Slice, done: Done) -> Frame | None:
+    def run(self, given: Sequence[Frame | None], slice_: Slice, done: TaskReport) -> Frame | None:
         """What the kernel emits; its state grows by what it adds."""
         output: Frame | None = None
         added: dict[str, Frame] = {}
@@ -162,7 +162,7 @@ class _OperatorStep:
         """Whether there is work without new rows; asked of what runs know, without reading them."""
         due = (slice_.b0, slice_.b1)
         queues = (run for part in self._queues for run in self.runs.get(part, ()))
-        return self.operator.wakes(slice_, any(self.runs.values())) or any(
+        return self.operator.runs_without_rows(slice_, any(self.runs.values())) or any(
             run.holds(None, due, None) for run in queues
         )
 
@@ -191,7 +191,7 @@ class _OperatorStep:
             id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
         )
 
-    def _keep(self, part: str, added: Frame | None, bound: int, done: Done) -> None:
+    def _keep(self, part: str, added: Frame | None, bound: int, done: TaskReport) -> None:
         """Appends what was added, drops what has ended, merges what is worth it."""
         before = self.runs.get(part, ())
         grown = self._trace(part).drop_expired(bound)

@@ -1,4 +1,4 @@
-"""The Spark session that Everview makes for itself, for this machine."""
+"""The local Spark session that Everview creates, and the settings that it needs in any session."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from everview.errors import StoreError
 from everview.execute.guards import fit_search
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# What fails in a step is told once, by us; py4j would print its stack trace as well.
+# We report the failure of a step once; py4j would print its stack trace as well.
 logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
 
-LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's own words
+LOG = "EVERVIEW_LOG"  # the environment variable that names a file for Spark's output
 
-# What Everview's plans rely on, in whatever session they run.
+# Settings that Everview's plans need in any session.
 RELIED_ON = {
     "spark.sql.ansi.enabled": "false",  # a bad cast is NULL: one row cannot stop a pipeline
     "spark.sql.session.timeZone": "UTC",
-    # What a text of SQL means: the user's session may read it otherwise.
+    # Settings that change the meaning of SQL text; the user's session may have others.
     "spark.sql.variable.substitute": "false",  # ${x} stands for itself, not for a setting or the environment
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
@@ -55,15 +55,15 @@ RELIED_ON = {
     "spark.sql.files.openCostInBytes": str(128 * 1024),
 }
 
-# For a store in a local folder. The one that Spark takes by itself lets other programs look at each file, and
-# so takes four times as long; what it is safer against, two writers, the lock of the store is against.
+# For a store in a local folder. Spark's default file manager runs other programs for each file and takes four
+# times as long; it protects against two writers, which the lock of the store does already.
 LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
 
-SETTINGS = {
+SPARK_SETTINGS = {
     **RELIED_ON,
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
@@ -76,14 +76,16 @@ SETTINGS = {
 
 
 def local_session() -> SparkSession:
-    """A local session on all cores; quiet, and with the Python that runs this process."""
+    """Return a local session on all cores, without log output, with the Python of this process."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with _own_ctrl_c():
         if SparkContext._active_spark_context is None:
-            conf = SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SETTINGS.items()))
+            conf = (
+                SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SPARK_SETTINGS.items()))
+            )
             SparkContext(conf=conf, gateway=_gateway(conf))
         builder = SparkSession.builder
-        for name, value in SETTINGS.items():
+        for name, value in SPARK_SETTINGS.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
@@ -94,11 +96,10 @@ def local_session() -> SparkSession:
 
 
 def _gateway(conf: SparkConf) -> JavaGateway | None:
-    """The Java process, started so that it disturbs nobody and is not disturbed; None if there is one.
+    """Start the Java process with its own output and process group; return None if one is running.
 
-    What it says goes into the file that EVERVIEW_LOG names, or nowhere: it would come between our lines. And
-    it leads a group of processes of its own, so that Ctrl-C, which a terminal sends to a whole group, does
-    not end Spark's Python workers in the middle of a step.
+    Its output goes into the file that EVERVIEW_LOG names, or is dropped. Its own process group keeps Ctrl-C,
+    which a terminal sends to a whole group, from ending Spark's Python workers in the middle of a step.
     """
     if SparkContext._gateway is not None:
         return None
@@ -113,7 +114,7 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
             raise StoreError(f"Spark does not start: {error}", next_step="check that file") from error
 
 
-# What Java says first of all, and what it says after the cause.
+# Lines that Java prints before the cause and after it.
 _NO_CAUSE = re.compile(
     r"WARNING: |WARN |Picked up |Using Spark's default|Setting default log level|To adjust logging level"
     r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|INFO) |at [\w.$/]+\(|\.\.\. \d+ more"
@@ -123,7 +124,7 @@ _NO_CAUSE = re.compile(
 
 
 def _did_not_start(said: str, error: Exception) -> StoreError:
-    """Why the Java process ended at once: the innermost cause that it told, or else its first error."""
+    """Return why the Java process did not start: the innermost cause in its output, else its first error."""
     lines = [line.strip() for line in said.splitlines()]
     telling = [line for line in lines if line and not _NO_CAUSE.match(line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
@@ -149,7 +150,7 @@ def stop_session(session: SparkSession) -> None:
 
 @contextmanager
 def _own_ctrl_c() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself, to end its jobs; a handler that somebody chose stays."""
+    """Keep the Ctrl-C handler of the program; Spark would install its own."""
     before = signal.getsignal(signal.SIGINT)
     yield
     chosen = before not in (signal.default_int_handler, signal.SIG_DFL, None)
@@ -158,7 +159,7 @@ def _own_ctrl_c() -> Iterator[None]:
 
 
 def prepared(session: SparkSession) -> SparkSession:
-    """A session beside the user's own, on the same Spark, with the settings that Everview relies on."""
+    """Return a session beside the user's own, on the same Spark, with the settings that Everview needs."""
     own = session.newSession()
     for name, value in RELIED_ON.items():
         own.conf.set(name, value)
@@ -172,13 +173,13 @@ _DEFAULT_STACK = 2**20
 
 
 def stack_size(session: SparkSession) -> int:
-    """How many bytes the stack of a thread has, where Spark evaluates expressions: here, and on a cluster."""
+    """Return the stack size in bytes of the threads in which Spark evaluates expressions."""
     bean = "com.sun.management.HotSpotDiagnosticMXBean"
     java = session._jvm.java.lang  # type: ignore[union-attr]
     try:
         beans = java.management.ManagementFactory.getPlatformMXBean(java.Class.forName(bean))
         here = int(beans.getVMOption("ThreadStackSize").getValue()) * 2**10
-    except Py4JError:  # a Java that does not say
+    except Py4JError:  # this Java has no such bean
         here = _DEFAULT_STACK
     if str(session.sparkContext.master).startswith("local"):
         return here

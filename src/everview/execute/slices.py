@@ -1,4 +1,4 @@
-"""From one manifest to the next: the slice of a step, and the first one of a view that is made later."""
+"""From one manifest to the next: the slice of a step, and the first slice of a view that is made later."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pyspark.sql import SparkSession
 
 from everview.catalog import StreamEntry
 from everview.compile import CompiledStore
-from everview.execute.evaluate import evaluate, hasty, scans_of
+from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
 from everview.execute.housekeeping import completed, forget, merge
 from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.views import cut, views_in
+from everview.plan.views import cut_at_views, find_views
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 
-MARKS = 1000  # so many steps back a reader of changes can go on
+MARKS = 1000  # steps after which a reader of changes can no longer resume
 
 
 def first_instant(manifest: Manifest) -> int:
-    """Return from when a view answers that is made now: it begins at the bound."""
+    """Return the instant from which a view that is made now answers: it begins at the bound."""
     return min(manifest.bound, manifest.present)
 
 
 def next_slice(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
 ) -> tuple[Manifest, dict[str, int]]:
-    """The store after a step in which the bound moved, with fewer and larger runs; changes of each view."""
+    """Return the store after a step in which the bound moved, and the number of changes of each view."""
     step = before.step + 1
     files, partitions = store.files, store.settings.partitions
     plans = views.plans
@@ -43,18 +43,18 @@ def next_slice(
             scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
             for scan in scans_of(plans.values())
         }
-        done = evaluate(
+        done = evaluate_slice(
             session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
         )
         moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = completed(before, replace(moved, step=step, marks=marks), views.catalog)
     after = forget(moved, views.catalog, views.operator_names())
-    return merge(session, hasty(files), after, views.catalog), changes
+    return merge(session, without_fsync(files), after, views.catalog), changes
 
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:
-    """Return how the rows of sources come to the operators."""
+    """Return the lanes by which the rows of sources come to the operators."""
     streams = {e.name for e in views.fed if isinstance(e, StreamEntry)}
     return lanes_of(Prepared.of(views.plans, manifest.traces).stages, streams, partitions)
 
@@ -62,23 +62,23 @@ def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> t
 def first_slice(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, name: str
 ) -> Manifest:
-    """The store with a view that begins at the bound, from all that is kept; `views` knows since when.
+    """Return the store with a view that begins at the bound.
 
-    It is evaluated up to the bound: over the rows that are kept of streams and tables, and the changes that
-    are kept of the views that it reads. The state of its operators goes on from there.
+    The view is evaluated up to the bound over the kept rows of streams and tables and the kept changes of the
+    views that it reads. The state of its operators goes on from there.
     """
     step = before.step + 1
     since = {**before.since, name: first_instant(before)}
     view = views.views[name]
-    others = {views.plans[v]: v for v in views_in(view.plan, views.views)}
-    plan, origin = cut(view.physical, others)
+    others = {views.plans[v]: v for v in find_views(view.plan, views.views)}
+    plan, origin = cut_at_views(view.physical, others)
     kept = Kept(session, store.files, before, views.catalog)
     scans = {
         s: kept.known_rows(s, before.bound) if s.source == "rows" else kept.all_rows(s)
         for s in scans_of([plan])
     }
     slice_ = Slice(BEFORE_ALL, before.bound, True, *before.ticking)
-    done = evaluate(
+    done = evaluate_slice(
         session, store.files, store.settings.partitions, {name: plan}, scans, {}, step, slice_,
         named=lambda operator: origin.get(operator, operator).name,
     )  # fmt: skip

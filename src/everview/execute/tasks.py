@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from everview import operators as P
-from everview.execute.exchange import LINE, SIDE, Layout, slot
-from everview.execute.job import LINES as LINES
+from everview.execute.exchange import LINE, SIDE, SlotLayout, slot
+from everview.execute.job import RUN_LINES as RUN_LINES
 from everview.execute.job import handed_on_schema
 from everview.execute.lanes import ProjectionsByNumber
 from everview.execute.program import Program, StageReport
-from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stacked
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stack_frames
 from everview.operators.columnar.types import column_type
 from everview.storage.files import Files
 from everview.storage.records import decode_record, encode_record
@@ -34,8 +34,8 @@ class StageTask:
     """A stage in one step, on any partition: rows come in a layout or split, and go on, or only lines do."""
 
     program: Program
-    given: Layout | ProjectionsByNumber
-    handed_on: Layout | None
+    given: SlotLayout | ProjectionsByNumber
+    handed_on: SlotLayout | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the stage; yields what it hands on, and a line with what was done here and before."""
@@ -60,7 +60,7 @@ class StageTask:
 
     def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
         """The rows of a port, their columns named by position again; None if there are none."""
-        if not isinstance(self.given, Layout):
+        if not isinstance(self.given, SlotLayout):
             return self._split(sides, side, self.given)
         rows = sides.get((side,))
         if rows is None:
@@ -79,7 +79,7 @@ class StageTask:
             if taker == port and (number,) in sides
         ]
         frames = [frame for frame in found if not frame.is_empty()]
-        return stacked(frames) if frames else None
+        return stack_frames(frames) if frames else None
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def settle_down() -> None:
 
 
 def _handed_on(
-    parts: Sequence[Frame | None], layout: Layout, line: str, partition: int
+    parts: Sequence[Frame | None], layout: SlotLayout, line: str, partition: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the next stage reads, each part under its number, and a line for its partition."""
     frames = [_in_slots(part, layout, number) for number, part in enumerate(parts) if part is not None]
@@ -104,7 +104,7 @@ def _handed_on(
     yield from pl.concat(frames).to_arrow().cast(schema).to_batches()
 
 
-def _in_slots(rows: Frame, layout: Layout, number: int) -> Frame:
+def _in_slots(rows: Frame, layout: SlotLayout, number: int) -> Frame:
     places = {place: P.column(i) for i, place in enumerate(layout.sides[number])}
     slots = [
         (pl.col(places[i]) if i in places else pl.lit(None, column_type(t))).alias(slot(i))
@@ -134,7 +134,7 @@ class WriteTask:
 
 def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tuple[Run, ...]:
     """The runs that rows were written to."""
-    lines = rows.mapInArrow(WriteTask(trace, files, step), LINES).collect()
+    lines = rows.mapInArrow(WriteTask(trace, files, step), RUN_LINES).collect()
     return read_lines((line.trace, line.run) for line in lines).get(trace, ())
 
 

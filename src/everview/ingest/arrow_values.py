@@ -1,7 +1,7 @@
-"""Columns of Arrow in the few forms that the rest works with, and their values as texts.
+"""Arrow columns in the few plain types that the readers use, and their values as texts.
 
 Arrow has more types than Polars takes, and Polars panics at some values that it does take: timestamps of far
-years, bytes in lists, decimals of 256 bits. So types are looked at here, before Polars.
+years, bytes in lists, decimals of 256 bits. So types are checked here, before Polars sees them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def plain(values: pa.Array) -> pa.Array:
-    """The values without dictionaries, extensions and views, each kind of value in one type.
+def to_plain_array(values: pa.Array) -> pa.Array:
+    """Return the values without dictionaries, extensions and views, each kind of value in one type.
 
     Strings that are no UTF-8 are bytes. Extensions of pandas stay: a period is not the number that it is
     kept as.
 
-    >>> plain(pa.array(["a", None]).dictionary_encode()).type, plain(pa.array([b"a"], pa.binary(1))).type
+    >>> arrays = pa.array(["a", None]).dictionary_encode(), pa.array([b"a"], pa.binary(1))
+    >>> tuple(to_plain_array(array).type for array in arrays)
     (DataType(large_string), DataType(large_binary))
     """
     type_ = values.type
     if isinstance(type_, pa.BaseExtensionType):
         if type_.extension_name.startswith("pandas."):
             return values
-        return plain(values.storage.cast(pa.bool_()) if type_ == pa.bool8() else values.storage)
+        return to_plain_array(values.storage.cast(pa.bool_()) if type_ == pa.bool8() else values.storage)
     if pa.types.is_dictionary(type_):
-        return plain(values.dictionary_decode())
+        return to_plain_array(values.dictionary_decode())
     if pa.types.is_run_end_encoded(type_):
-        return plain(pc.run_end_decode(values))
-    if is_text(type_):
+        return to_plain_array(pc.run_end_decode(values))
+    if is_text_type(type_):
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:
@@ -53,37 +54,37 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def arrow_of(values: pl.Series) -> pa.Array:
-    """A column of Polars as Arrow has it; integers of 128 bits, which it has not, as decimals."""
+    """Return a column of Polars as Arrow has it; integers of 128 bits, which it has not, as decimals."""
     if values.dtype in (pl.Int128, pl.UInt128):
         return values.cast(pl.String).to_arrow().cast(pa.decimal256(39, 0))
     return values.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def is_text(type_: pa.DataType) -> bool:
-    """Whether values of the type are texts."""
+def is_text_type(type_: pa.DataType) -> bool:
+    """Return whether values of the type are texts."""
     return type_ in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def is_number(type_: pa.DataType) -> bool:
-    """Whether values of the type are numbers; truth values are none."""
+    """Return whether values of the type are numbers; truth values are none."""
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
 
 
-def series(values: pa.Array) -> pl.Series:
-    """The values of a plain column as Polars has them, if it has such values."""
+def arrow_to_series(values: pa.Array) -> pl.Series:
+    """Return the values of a plain column as Polars has them, if it has such values."""
     return pl.Series(pl.from_arrow(values))
 
 
-def valid(values: pa.Array) -> pl.Series:
-    """Where a column has a value."""
-    return series(values.is_valid())
+def valid_mask(values: pa.Array) -> pl.Series:
+    """Return the mask of the values that are not NULL."""
+    return arrow_to_series(values.is_valid())
 
 
-def counts(values: pa.Array) -> pl.Series:
-    """The integers that stand for dates, times, instants or durations."""
+def arrow_to_integers(values: pa.Array) -> pl.Series:
+    """Return the integers that stand for dates, times, instants or durations."""
     wide = values.cast(pa.int32()) if values.type.bit_width == 32 else values
-    return series(wide.cast(pa.int64()))
+    return arrow_to_series(wide.cast(pa.int64()))
 
 
 def micros(values: pa.Array) -> pl.Series:
@@ -94,7 +95,7 @@ def micros(values: pa.Array) -> pl.Series:
     >>> micros(pa.array([5, 2**62], pa.duration("s"))).to_list()
     [5000000, None]
     """
-    given = counts(values)
+    given = arrow_to_integers(values)
     if pa.types.is_date32(values.type):
         return _times(given, 86_400 * 10**6)
     if values.type.unit == "ns":
@@ -103,7 +104,7 @@ def micros(values: pa.Array) -> pl.Series:
 
 
 def units_of_second(type_: pa.DataType) -> int:
-    """How many units of an instant or a duration are a second."""
+    """Return how many units of an instant or a duration are a second."""
     return _SECOND[type_.unit]
 
 
@@ -113,47 +114,47 @@ def _times(given: pl.Series, factor: int) -> pl.Series:
 
 
 def texts(values: pa.Array) -> pl.Series:
-    """The values as texts, NULL for NULL: times in ISO 8601, bytes in base 64, what is nested as JSON.
+    """Return the values as texts, NULL for NULL: times in ISO 8601, bytes in base 64, what is nested as JSON.
 
     >>> texts(pa.array([b"x", None])).to_list(), texts(pa.array([[b"x", None], None])).to_list()
     (['eA==', None], ['["eA==",null]', None])
     >>> texts(pa.array([2**62], pa.timestamp("ms"))).to_list()
     ['146140482-04-24T15:36:27.904']
     """
-    values = plain(values)
+    values = to_plain_array(values)
     type_ = values.type
     if _is_nested(type_):
-        return pl.select(pl.when(valid(values)).then(_nested(values))).to_series()
-    if is_text(type_):
-        return series(values)
+        return pl.select(pl.when(valid_mask(values)).then(_nested(values))).to_series()
+    if is_text_type(type_):
+        return arrow_to_series(values)
     if pa.types.is_large_binary(type_):
-        return series(values).bin.encode("base64")
+        return arrow_to_series(values).bin.encode("base64")
     if pa.types.is_decimal(type_):
         return decimal_texts(values)
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
         return _time_texts(values)
     if pa.types.is_time(type_):
-        return series(values.cast(pa.large_string()))
+        return arrow_to_series(values.cast(pa.large_string()))
     if pa.types.is_duration(type_):
         return _duration_texts(values)
     if pa.types.is_null(type_) or pa.types.is_boolean(type_) or is_number(type_):
-        return series(values).cast(pl.String)
+        return arrow_to_series(values).cast(pl.String)
     return pl.Series([None if v is None else str(v) for v in values.to_pylist()], dtype=pl.String)
 
 
 def json_texts(values: pa.Array) -> pl.Series:
-    """The values as JSON; a NULL is `null`, and so is a number that JSON does not have.
+    """Return the values as JSON; a NULL is `null`, and so is a number that JSON does not have.
 
     >>> json_texts(pa.array([{"a": b"x", "b": [1, None]}, None])).to_list()
     ['{"a":"eA==","b":[1,null]}', 'null']
     >>> json_texts(pa.array([[(1, "x")]], pa.map_(pa.int8(), pa.string()))).to_list()
     ['{"1":"x"}']
     """
-    values = plain(values)
+    values = to_plain_array(values)
     type_ = values.type
     found = texts(values)
     if pa.types.is_floating(type_):
-        found = pl.select(pl.when(series(values).is_finite()).then(found)).to_series()
+        found = pl.select(pl.when(arrow_to_series(values).is_finite()).then(found)).to_series()
     elif not (_is_nested(type_) or pa.types.is_boolean(type_) or pa.types.is_integer(type_)):
         found = _quoted(found)
     return found.fill_null("null")
@@ -165,7 +166,7 @@ def decimal_texts(values: pa.Array) -> pl.Series:
     >>> decimal_texts(pa.array([Decimal("1E-9"), Decimal(7)], pa.decimal256(50, 9))).to_list()
     ['0.000000001', '7.000000000']
     """
-    found = series(values.cast(pa.large_string()))
+    found = arrow_to_series(values.cast(pa.large_string()))
     short = found.filter(found.str.contains("E", literal=True)).unique()
     if short.is_empty():
         return found
@@ -183,7 +184,7 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def _nested(values: pa.Array) -> pl.Series:
-    """What is nested as JSON; anything where it is NULL."""
+    """Return nested values as JSON; the text for a NULL is arbitrary."""
     type_ = values.type
     if pa.types.is_map(type_):
         pair = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
@@ -206,17 +207,17 @@ def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Ser
 
 
 def _entries(pairs: pa.Array) -> pl.Series:
-    """The entries of maps as members of JSON objects: a key is a text there."""
+    """Return the entries of maps as members of JSON objects: a key is a text there."""
     keys, values = pairs.flatten()
     return pl.select(pl.concat_str(_quoted(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
 
 
 def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
-    """The texts of elements in a row, for each list its own."""
+    """Return the texts of elements in a row, for each list its own."""
     lengths = pc.if_else(values.is_valid(), pc.list_value_length(values), 0).fill_null(0)
-    ends = series(pc.cumulative_sum(lengths.cast(pa.int64())))
+    ends = arrow_to_series(pc.cumulative_sum(lengths.cast(pa.int64())))
     offsets = pl.concat([pl.Series([0], dtype=pl.Int64), ends])
-    lists = series(pa.LargeListArray.from_arrays(offsets.to_arrow(), elements.to_arrow()))
+    lists = arrow_to_series(pa.LargeListArray.from_arrays(offsets.to_arrow(), elements.to_arrow()))
     return pl.select(pl.concat_str(pl.lit(begin), lists.list.join(","), pl.lit(end))).to_series()
 
 
@@ -230,15 +231,15 @@ def _quoted(found: pl.Series) -> pl.Series:
 def _time_texts(values: pa.Array) -> pl.Series:
     """Dates or instants as ISO 8601; numpy, since Polars fails on years beyond 262143, which Spark knows."""
     unit = "D" if pa.types.is_date32(values.type) else values.type.unit
-    instants = counts(values).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")
-    found = series(pa.array(np.datetime_as_string(instants), pa.large_string()))
-    return pl.select(pl.when(valid(values)).then(found)).to_series()
+    instants = arrow_to_integers(values).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")
+    found = arrow_to_series(pa.array(np.datetime_as_string(instants), pa.large_string()))
+    return pl.select(pl.when(valid_mask(values)).then(found)).to_series()
 
 
 def _duration_texts(values: pa.Array) -> pl.Series:
     """Durations as ISO 8601, in seconds."""
     per = units_of_second(values.type)
-    count = pl.lit(counts(values)).cast(pl.Int128)  # of 64 bits the least has no positive
+    count = pl.lit(arrow_to_integers(values)).cast(pl.Int128)  # abs() of the least Int64 overflows
     rest = (count.abs() % per).cast(pl.String).str.zfill(len(str(per)) - 1).str.strip_chars_end("0")
     part = pl.when(count % per != 0).then(pl.concat_str(pl.lit("."), rest)).otherwise(pl.lit(""))
     sign = pl.when(count < 0).then(pl.lit("-")).otherwise(pl.lit(""))

@@ -1,4 +1,4 @@
-"""How time moves: what each stream knows, and how far all of them together do (DESIGN section 2).
+"""Bounds: how far each stream is known, and how far all of them together are (DESIGN section 2).
 
 >>> from everview.algebra.schema import Schema
 >>> from everview.algebra.types import TIMESTAMP
@@ -6,7 +6,8 @@
 >>> columns = Schema.of(("ts", TIMESTAMP), timeline="ts")
 >>> a = StreamEntry("a", columns, (Lateness("ts", 5),), source=Source("csv", "a"))
 >>> b = StreamEntry("b", columns, (Lateness("ts"),))
->>> moved = move([a, b], Manifest(newest={"b": {"ts": 40}}), {"a": Arrived(9, newest={"ts": 50}, oldest=3)})
+>>> arrived = {"a": Arrived(9, newest={"ts": 50}, oldest=3)}
+>>> moved = advance_bounds([a, b], Manifest(newest={"b": {"ts": 40}}), arrived)
 >>> moved.bounds["a"], moved.bounds["b"], moved.bound, moved.present
 ({'ts': 44}, {'ts': 40}, 40, 50)
 """
@@ -22,11 +23,11 @@ from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.arrivals import Arrived, latest
 from everview.storage.manifest import Manifest
 
-LAST = INFINITY - 1  # the last instant that there is
+LAST = INFINITY - 1  # the last instant
 
 
-def took_in(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Manifest:
-    """A store that has taken rows in: the newest times, when each stream was last heard, what was counted."""
+def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Manifest:
+    """Return the manifest after an intake: the newest timestamps, the time of the last row, the counters."""
     newest = {**manifest.newest}
     counts = {**manifest.counts}
     heard = {**manifest.heard}
@@ -44,7 +45,7 @@ def took_in(manifest: Manifest, arrived: Mapping[str, Arrived], now: int) -> Man
     return replace(manifest, newest=newest, counts=counts, heard=heard, start=start)
 
 
-def move(
+def advance_bounds(
     streams: Sequence[StreamEntry],
     before: Manifest,
     arrived: Mapping[str, Arrived] | None = None,
@@ -52,13 +53,13 @@ def move(
     finish: bool = False,
     now: int = 0,
 ) -> Manifest:
-    """The store with its bounds moved as far as they go; they never fall.
+    """Return the manifest with its bounds advanced as far as possible; they never fall.
 
-    The bound of all is the least of the streams' that are not idle. An idle stream is taken along: what it
-    sends later for a time that has passed is late.
+    The bound of the store is the least bound of the streams that are not idle. An idle stream advances with
+    it: rows that it sends later for an earlier time are late.
     """
     silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
-    known = took_in(before, {**silent, **(arrived or {})}, now)
+    known = record_arrivals(before, {**silent, **(arrived or {})}, now)
     own = {e.name: _own(e, known, finish) for e in streams}
     firsts = {e.name: own[e.name][e.timelines[0].column] for e in streams}
     awake = {e.name for e in streams if not is_idle(e, known, now)}
@@ -77,12 +78,12 @@ def move(
 
 
 def is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
-    """Whether a stream has been silent for so long that time goes on without it."""
+    """Return whether a stream has sent no rows for so long that the bound advances without it."""
     return entry.idle_after is not None and now - manifest.heard.get(entry.name, now) >= entry.idle_after
 
 
 def _own(entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, Chronon]:
-    """Per time line up to where all rows are known.
+    """Return the bound of each time line: up to it all rows are known.
 
     Rows of a source with the newest timestamp may still come; those of an INSERT have all come.
     """
@@ -96,6 +97,6 @@ def _own(entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, Chro
 
 
 def _tables_changed(manifest: Manifest) -> Chronon:
-    """Without streams, time goes as far as the tables have changed."""
+    """Return the bound of a store without streams: the last change of its tables."""
     inboxes = manifest.of("inbox").values()
     return max((run.greatest_from for runs in inboxes for run in runs), default=BEFORE_ALL)

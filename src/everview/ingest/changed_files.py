@@ -2,7 +2,7 @@
 
 Spark reads a file once, and remembers its path and modification time in the log of its source. A file that
 is written to later, or replaced, is not read again. Here the files are compared with that log, so that the
-change is told, once, instead of being lost.
+change is reported, once, instead of being lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a file system, and wh
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file that is not what was read: when it was changed, and of when it was read, in milliseconds."""
+    """A file that changed after it was read: its modification times, now and when read, in milliseconds."""
 
     path: str
     now: int
@@ -35,7 +35,7 @@ class ChangedFile:
 
     @property
     def reason(self) -> str:
-        """What is said of it."""
+        """The reason in the rejected row for this file."""
         now, before = (format_timestamp(t * MILLISECOND) for t in (self.now, self.before))
         return (
             f"the file {self.path} was changed after it was found: it has {self.bytes:,} bytes of {now} now, "
@@ -47,13 +47,13 @@ class ChangedFile:
 def changed_files(
     checkpoint: Files, entries: Iterable[FedEntry], batch: int | None, known: Mapping[str, Mapping[str, int]]
 ) -> dict[str, list[ChangedFile]]:
-    """The files of each source that changed since they were read, up to a batch of Spark.
+    """Return the files of each source that changed since they were read, up to a batch of Spark.
 
-    `known` has the changes that were told already, with their times. Files that are gone have not changed.
-    Where pyarrow cannot look at the file system of a source, nothing is known of it.
+    `known` has the changes that were reported before, with their times. A deleted file has not changed.
+    Files on a file system that pyarrow cannot read are not checked.
     """
     found: dict[str, list[ChangedFile]] = {}
-    last = {} if batch is None else _offsets(checkpoint, batch)
+    last = {} if batch is None else source_offsets(checkpoint, batch)
     for entry in entries:
         if reads_files(entry) and source_name(entry) in last:
             read = _files_read(checkpoint, source_name(entry), last[source_name(entry)])
@@ -68,8 +68,8 @@ def changed_files(
     return found
 
 
-def _offsets(checkpoint: Files, batch: int) -> dict[str, int]:
-    """How far each source of files was read in a batch: the number of an entry of its log."""
+def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
+    """Return how far each file source was read in a batch: the number of an entry of its log."""
     try:
         lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()
     except FileMissing:
@@ -80,16 +80,8 @@ def _offsets(checkpoint: Files, batch: int) -> dict[str, int]:
 
 
 def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
-    """The files that a source has read, with their modification times.
-
-    An entry of the log is a file; now and then all entries are written into one that ends in .compact.
-    """
-    logs = {
-        int(number): (path, bool(ending))
-        for path in (f.path for f in checkpoint.list_files(f"sources/{name}", recursive=False))
-        for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
-        if number.isdecimal() and ending in ("", "compact")
-    }
+    """Return the files that a source has read, with their modification times."""
+    logs = log_entries(checkpoint, name)
     whole = max((number for number, (_, compact) in logs.items() if compact), default=-1)
     read: dict[str, int] = {}
     for number in sorted(logs):
@@ -101,8 +93,21 @@ def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
     return read
 
 
+def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
+    """Return the entries of the log of a source by number: the path, and whether it includes all before it.
+
+    An entry of the log is a file; now and then all entries are written into one that ends in .compact.
+    """
+    return {
+        int(number): (path, bool(ending))
+        for path in (f.path for f in checkpoint.list_files(f"sources/{name}", recursive=False))
+        for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
+        if number.isdecimal() and ending in ("", "compact")
+    }
+
+
 def _files_there(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:
-    """Those files that are there: the path as a person writes it, the modification time, the size."""
+    """Return the files that exist: the path as a user writes it, the modification time, the size."""
     folders: dict[str, list[str]] = {}
     for uri in uris:
         folders.setdefault(uri.rsplit("/", 1)[0], []).append(uri)

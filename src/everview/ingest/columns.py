@@ -1,4 +1,4 @@
-"""Columns of a frame that a person inserts, as columns of a stream or a table: all rows at once.
+"""Columns of an inserted table, converted to the columns of a stream or a table: all rows at once.
 
 The rule is that of `rows.py` for single values. Values of a plain form are converted by Polars; text in any
 other form, by the rule itself, each different text once.
@@ -14,18 +14,18 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.algebra.storing import stored
+from everview.algebra.storing import convert_for_storage
 from everview.errors import StoreError
 from everview.ingest.arrow_values import (
     arrow_of,
+    arrow_to_series,
     decimal_texts,
     is_number,
-    is_text,
+    is_text_type,
     micros,
-    plain,
-    series,
     texts,
-    valid,
+    to_plain_array,
+    valid_mask,
 )
 from everview.ingest.rows import series_of, shown_value
 from everview.operators.columnar.types import frame_type
@@ -37,11 +37,11 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?Z?$"
 
 
-def fitted_column(values: pa.Array, field: Field) -> pl.Series:
-    """The values as the column keeps them; the first that does not fit is refused."""
-    values = plain(values)
-    found = fitted_values(values, field.type)
-    refused = valid(values) if found is None else valid(values) & found.is_null()
+def fit_column(values: pa.Array, field: Field) -> pl.Series:
+    """Convert values to the type of the column; raise an error for the first that does not fit."""
+    values = to_plain_array(values)
+    found = fit_values(values, field.type)
+    refused = valid_mask(values) if found is None else valid_mask(values) & found.is_null()
     if refused.any():
         row = refused.arg_max()
         assert row is not None
@@ -49,40 +49,40 @@ def fitted_column(values: pa.Array, field: Field) -> pl.Series:
             f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_shown(values[row])}",
             next_step="convert the value, or declare another type",
         )
-    return nulls(len(values), field.type) if found is None else found
+    return null_column(len(values), field.type) if found is None else found
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value as Python writes it, or as text if Python has no such value."""
+    """Return a value as Python writes it, or as text if Python has no such value."""
     try:
         return shown_value(value.as_py())
     except (ValueError, OverflowError):
         return str(texts(pa.array([value], value.type))[0])
 
 
-def nulls(size: int, type_: T.DataType) -> pl.Series:
-    """A column without a value."""
+def null_column(size: int, type_: T.DataType) -> pl.Series:
+    """Return a column of NULLs."""
     return pl.Series([None], dtype=frame_type(type_)).new_from_index(0, size)
 
 
-def fitted_values(values: pa.Array, target: T.DataType) -> pl.Series | None:
-    """Values of a plain column, with NULL where one does not fit; None if no value of such a type does."""
+def fit_values(values: pa.Array, target: T.DataType) -> pl.Series | None:
+    """Convert the values of a plain array, NULL where one does not fit; None if their type never fits."""
     source, type_ = values.type, frame_type(target)
     if pa.types.is_null(source):
-        return nulls(len(values), target)
-    if is_text(source):
-        return None if target in (T.BINARY, T.INTERVAL) else fitted_texts(series(values), target)
+        return null_column(len(values), target)
+    if is_text_type(source):
+        return None if target in (T.BINARY, T.INTERVAL) else fit_texts(arrow_to_series(values), target)
     if is_number(source) and target.is_numeric:
         if pa.types.is_decimal256(source):
-            return fitted_texts(decimal_texts(values), target)
-        return _number(series(values), target)
+            return fit_texts(decimal_texts(values), target)
+        return _number(arrow_to_series(values), target)
     match target.name:
         case "BOOLEAN" if pa.types.is_boolean(source):
-            return series(values)
+            return arrow_to_series(values)
         case "BINARY" if pa.types.is_large_binary(source):
-            return series(values)
+            return arrow_to_series(values)
         case "DATE" if pa.types.is_date32(source):
-            return series(values)
+            return arrow_to_series(values)
         case "TIMESTAMP" if pa.types.is_date32(source) or pa.types.is_timestamp(source):
             return micros(values).cast(type_)
         case "INTERVAL" if pa.types.is_duration(source):
@@ -98,7 +98,7 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
         return _where(found, same)
     if source.is_float() and target.is_decimal:
         wide = values.cast(pl.Float64)
-        return fitted_texts(_where(wide, wide.is_finite()).cast(pl.String), target)
+        return fit_texts(_where(wide, wide.is_finite()).cast(pl.String), target)
     if isinstance(source, pl.Decimal) and target.is_decimal and source.scale > target.scale:
         return _rounded(values, target)
     # A decimal's quotient would be rounded twice.
@@ -112,33 +112,33 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
 def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
     """Decimals with fewer digits after the point, rounded half away from zero as by CAST."""
     given = arrow_of(values)
-    wide = given.cast(pa.decimal256(76, given.type.scale))  # one digit more may come of it
+    wide = given.cast(pa.decimal256(76, given.type.scale))  # rounding may add one digit
     rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
     limit = pa.scalar(Decimal(10) ** (target.precision - target.scale), pa.decimal256(76, given.type.scale))
     fits = pc.less(pc.abs(rounded), limit)
     kept = pc.if_else(fits, rounded, pa.scalar(None, rounded.type))
-    return series(kept.cast(pa.decimal128(target.precision, target.scale)))
+    return arrow_to_series(kept.cast(pa.decimal128(target.precision, target.scale)))
 
 
 def _where(values: pl.Series, mask: pl.Series) -> pl.Series:
-    """The values where the mask is true; NULL elsewhere."""
+    """Return the values where the mask is true; NULL elsewhere."""
     return pl.select(pl.when(mask.fill_null(False)).then(values).otherwise(None)).to_series()
 
 
-def fitted_texts(values: pl.Series, target: T.DataType) -> pl.Series:
-    """The values that texts say, with NULL where one says none."""
+def fit_texts(values: pl.Series, target: T.DataType) -> pl.Series:
+    """Convert texts to values, with NULL where a text is no value of the type."""
     if target == T.STRING:
         return values
     plain = _plain(values, target)
     odd = values.filter(plain.is_null() & values.is_not_null()).unique()
     if odd.is_empty():
         return plain
-    read = series_of([stored(text, T.STRING, target) for text in odd], target)
+    read = series_of([convert_for_storage(text, T.STRING, target) for text in odd], target)
     return plain.fill_null(values.replace_strict(odd, read, default=None, return_dtype=plain.dtype))
 
 
 def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
-    """The values of those texts that have the form most have; NULL for others."""
+    """Convert the texts that have the most common form; NULL for others."""
     type_ = frame_type(target)
     if target.is_integer:
         return _where(values, values.str.contains(_WHOLE)).cast(type_, strict=False)
@@ -156,4 +156,4 @@ def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
         times = _where(values, values.str.contains(_TIME)).str.replace("T", " ").str.strip_chars_end("Z")
         read = times.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
         return read.fill_null(days.cast(pl.Datetime("us"))).dt.replace_time_zone("UTC")
-    return nulls(len(values), target)
+    return null_column(len(values), target)

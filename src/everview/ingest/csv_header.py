@@ -18,26 +18,26 @@ import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 from pyspark.accumulators import Accumulator
 
 from everview.execute.spark_errors import file_name
-from everview.ingest.differences import Difference, differences
-from everview.ingest.reading import BLOCK, FILE, PLACE, encoding_of
+from everview.ingest.differences import ColumnDifference, find_differences
+from everview.ingest.reading import BLOCK, FILE, FILE_POSITION, encoding_of
 
 RECORD = "_everview_record"  # a record as it stands in the file
-WIDTH = "_everview_width"  # how many columns it must have
+FIELD_COUNT = "_everview_width"  # how many columns it must have
 REFUSED = "_everview_refused"  # why all rows of a file are refused
-# What stands for "" in quotes: an empty text, where an empty field is NULL.
+# A marker for "" in quotes: an empty text, whereas an empty field is NULL.
 EMPTY = "\u0001\u0002"
 
 _HEADER_BYTES = 1 << 20
 
 
-def text_of(position: int) -> str:
-    """The name of the column with the text at a position."""
+def text_column(position: int) -> str:
+    """Return the name of the column with the text at a position."""
     return f"_everview_text{position}"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How records are written: separator, quote, what stands before a quote in quotes."""
+    """The syntax of records: separator, quote, and the escape character of a quote in quotes."""
 
     separator: str = ","
     quote: str = '"'
@@ -48,7 +48,7 @@ class Dialect:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Dialect:
-        """The dialect that the options of a source describe.
+        """Return the dialect that the options of a source describe.
 
         >>> Dialect.of({"sep": "\\\\t"}).separator == chr(9)
         True
@@ -65,7 +65,7 @@ class Dialect:
     def quoted(self) -> str:
         """A pattern of Java for a quoted field and the separator before it.
 
-        It takes what it can and never gives back (`*+`): else Java needs a deep stack for long fields.
+        It is possessive (`*+`): otherwise Java needs a deep stack for long fields.
         """
         return f"(^|{re.escape(self.separator)}){self._body('*+')}"
 
@@ -76,7 +76,7 @@ class Dialect:
         return f"{signs}|[\\r\\n]|^\\s|\\s$"
 
     def _body(self, repeat: str = "*") -> str:
-        """A pattern for a quoted field."""
+        """Return a pattern for a quoted field."""
         quote, escape = re.escape(self.quote), re.escape(self.escape)
         blanks = r"[ \t]*" if self.trims else ""
         if self.quote == self.escape:
@@ -96,7 +96,7 @@ class Dialect:
         return f"{separator}(?:{self._body()}{rest}|{rest})" if self.quote else f"{separator}{rest}"
 
     def split(self, record: str) -> list[str]:
-        """The fields of one record, as texts.
+        """Return the fields of one record, as texts.
 
         >>> Dialect().split('a,"b, ""c"" d",,e')
         ['a', 'b, "c" d', '', 'e']
@@ -115,7 +115,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the declared columns stand in a file, and why all its rows are refused, if they are."""
+    """The positions of the declared columns in a file, and the reason if all its rows are refused."""
 
     positions: tuple[int | None, ...]
     width: int
@@ -152,22 +152,22 @@ class Placement:
 
 @dataclass(frozen=True)
 class HeaderTask:
-    """Puts the texts of each file in the order of the declared columns; takes the headers out."""
+    """A task that puts the texts of each file in the order of the declared columns and drops the headers."""
 
     names: tuple[str, ...]
     required: frozenset[str]
     dialect: Dialect
     wide: int
-    keeps: tuple[str, ...] = ()  # what else comes out as it came in
+    keeps: tuple[str, ...] = ()  # further columns that pass through unchanged
     stream: str = ""
-    found_columns: Accumulator[frozenset[Difference]] | None = None
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     @property
     def schema(self) -> str:
-        """What comes out: the texts, the record, how many columns it must have, why its file is refused."""
-        texts = [f"{text_of(i)} STRING" for i in range(len(self.names))]
-        kept = [f"{name} {PLACE[name]}" for name in self.keeps]
-        return ", ".join([*texts, f"{RECORD} STRING", f"{WIDTH} INT", f"{REFUSED} STRING", *kept])
+        """The output: the texts, the record, how many columns it must have, why its file is refused."""
+        texts = [f"{text_column(i)} STRING" for i in range(len(self.names))]
+        kept = [f"{name} {FILE_POSITION[name]}" for name in self.keeps]
+        return ", ".join([*texts, f"{RECORD} STRING", f"{FIELD_COUNT} INT", f"{REFUSED} STRING", *kept])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file, placement = None, None
@@ -183,13 +183,13 @@ class HeaderTask:
                     header, part = self._header(part, path)
                     placement = Placement.of(header, self.names, self.required, file_name(path))
                     if self.found_columns is not None:
-                        self.found_columns.add(differences(self.stream, header, self.names))
+                        self.found_columns.add(find_differences(self.stream, header, self.names))
                 if part.num_rows:
                     assert placement is not None
                     yield self._placed(part, placement)
 
     def _header(self, part: pa.RecordBatch, path: str) -> tuple[list[str], pa.RecordBatch]:
-        """The header of a file, and the records after it."""
+        """Return the header of a file, and the records after it."""
         if part.column(BLOCK)[0].as_py() > 0:
             return header_in_file(path, self.dialect), part
         return self.dialect.split(part.column(RECORD)[0].as_py()), part.slice(1)
@@ -199,7 +199,7 @@ class HeaderTask:
         columns = [self._texts(part, records, position) for position in placement.positions]
         width = pa.repeat(pa.scalar(placement.width, pa.int32()), part.num_rows)
         refused = pa.repeat(pa.scalar(placement.refused, pa.string()), part.num_rows)
-        names = [*(text_of(i) for i in range(len(columns))), RECORD, WIDTH, REFUSED, *self.keeps]
+        names = [*(text_column(i) for i in range(len(columns))), RECORD, FIELD_COUNT, REFUSED, *self.keeps]
         kept = map(part.column, self.keeps)
         return pa.RecordBatch.from_arrays([*columns, records, width, refused, *kept], names=names)
 
@@ -207,7 +207,7 @@ class HeaderTask:
         if position is None:
             return pa.nulls(part.num_rows, pa.string())
         if position < self.wide:
-            return part.column(text_of(position))
+            return part.column(text_column(position))
         return self._far(records, position)
 
     def _far(self, records: pa.Array, position: int) -> pa.Array:
@@ -227,7 +227,7 @@ class HeaderTask:
 
 
 def header_in_file(path: str, dialect: Dialect) -> list[str]:
-    """The header at the beginning of a file, for a task that reads a later part of it."""
+    """Return the header at the beginning of a file, for a task that reads a later part of it."""
     if path.startswith("file:"):
         filesystem, name = arrow_fs.LocalFileSystem(), file_name(path)
     else:

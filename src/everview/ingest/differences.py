@@ -1,7 +1,7 @@
-"""Columns that files have and nobody declared, and declared ones that files do not have.
+"""Columns of files that are not declared, and declared columns that files do not have.
 
 Tasks see the columns of each file, and report them through an accumulator of Spark, without a job of its own.
-The driver tells each difference once for a store; the manifest has those that were told.
+The driver reports each difference once for a store; the manifest has those that were reported.
 """
 
 from __future__ import annotations
@@ -11,34 +11,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from everview.errors import listed, nearest
+from everview.errors import format_choices, nearest
 
-Difference = tuple[str, str, str, str]
+ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
-Told = Mapping[str, Mapping[str, Sequence[str]]]
+ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
 LEFT_OUT, MISSING = "left out", "missing"
 
+MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
+_MOST_AT_ONCE = 10_000
 
-class _Union(AccumulatorParam[frozenset[Difference]]):
-    def zero(self, value: frozenset[Difference]) -> frozenset[Difference]:
+
+class _Union(AccumulatorParam[frozenset[ColumnDifference]]):
+    def zero(self, value: frozenset[ColumnDifference]) -> frozenset[ColumnDifference]:
         return frozenset()
 
     def addInPlace(
-        self, value1: frozenset[Difference], value2: frozenset[Difference]
-    ) -> frozenset[Difference]:
-        return value1 | value2
+        self, value1: frozenset[ColumnDifference], value2: frozenset[ColumnDifference]
+    ) -> frozenset[ColumnDifference]:
+        united = value1 | value2
+        return united if len(united) <= _MOST_AT_ONCE else value1
 
 
-def new_differences(context: SparkContext) -> Accumulator[frozenset[Difference]]:
-    """Where tasks report differences."""
+def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDifference]]:
+    """Return an accumulator to which tasks add differences."""
     return context.accumulator(frozenset(), _Union())
 
 
-def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> frozenset[Difference]:
-    """How the columns of a file of a stream or table differ from those declared.
+def find_differences(
+    name: str, header: Iterable[str], declared: Iterable[str]
+) -> frozenset[ColumnDifference]:
+    """Return how the columns of a file of a stream or table differ from those declared.
 
-    >>> sorted(differences("s", ["K", "tss", ""], ["k", "ts"]))
+    >>> sorted(find_differences("s", ["K", "tss", ""], ["k", "ts"]))
     [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
     """
     there, own = ({n.strip().casefold(): n.strip() for n in names} for names in (header, declared))
@@ -50,14 +56,21 @@ def differences(name: str, header: Iterable[str], declared: Iterable[str]) -> fr
     )
 
 
-def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
-    """What is to be said of differences that were not told yet, and all that are then told.
+def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
+    """Columns of a stream or table that nobody declared."""
+    return frozenset((name, LEFT_OUT, column, "") for column in columns)
+
+
+def report_differences(
+    found: Iterable[ColumnDifference], told: ReportedDifferences
+) -> tuple[list[str], ReportedDifferences]:
+    """Return messages for differences that were not reported yet, and all differences reported by then.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
-    >>> messages, told = tell(found, {})
+    >>> messages, told = report_differences(found, {})
     >>> messages
     ["'s' leaves out columns of its files: x", "a file of 's' has no column 'ts'; did you mean 'tss'?"]
-    >>> told, tell(found, told)[0]
+    >>> told, report_differences(found, told)[0]
     ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
     """
     known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
@@ -65,7 +78,7 @@ def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
     missing = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns:
+        if column in columns or len(columns) >= MOST_TOLD:
             continue
         columns.append(column)
         if kind == LEFT_OUT:
@@ -73,5 +86,5 @@ def tell(found: Iterable[Difference], told: Told) -> tuple[list[str], Told]:
         else:
             hint = f"; did you mean '{meant}'?" if meant else ""
             missing.append(f"a file of '{name}' has no column '{column}'{hint}")
-    more = [f"'{name}' leaves out columns of its files: {listed(c)}" for name, c in left_out.items()]
+    more = [f"'{name}' leaves out columns of its files: {format_choices(c)}" for name, c in left_out.items()]
     return more + missing, known

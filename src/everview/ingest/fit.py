@@ -1,7 +1,7 @@
-"""Columns of files that have types of their own, as values of the declared types.
+"""Columns of typed files, converted to the declared types.
 
 A value is taken if it is one of the declared type: 7 of a BIGINT or a DOUBLE is an INT, a timestamp at
-midnight is a DATE. What is none is refused, row by row; where no value of a type can be one, with both types.
+midnight is a DATE. Other values are refused row by row; if no value of a type can fit, the reason names both.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra import types as T
 from everview.algebra.schema import Field
-from everview.ingest.arrow_values import counts, is_text, plain, series, texts, units_of_second, valid
-from everview.ingest.columns import fitted_values, nulls
+from everview.ingest.arrow_values import (
+    arrow_to_integers,
+    arrow_to_series,
+    is_text_type,
+    texts,
+    to_plain_array,
+    units_of_second,
+    valid_mask,
+)
+from everview.ingest.columns import fit_values, null_column
 
 
-def fit(
+def fit_file_column(
     values: pa.Array, field: Field, file: str, of_folder: bool = False
 ) -> tuple[pl.Series, pl.Series | None]:
-    """The values as those of a column, NULL where they are none; and the reasons for those, if there are any.
+    """Convert values to the type of a column, NULL where one does not fit; return also the reasons, if any.
 
-    >>> values, reasons = fit(pa.array([7, 2**40, None]), Field("k", T.INT), "a.parquet")
+    >>> values, reasons = fit_file_column(pa.array([7, 2**40, None]), Field("k", T.INT), "a.parquet")
     >>> values.to_list(), reasons.to_list()
     ([7, None, None], [None, 'k: 1099511627776 is no INT', None])
-    >>> fit(pa.array(["x"]), Field("k", T.INT), "a.parquet")[1].to_list()
+    >>> fit_file_column(pa.array(["x"]), Field("k", T.INT), "a.parquet")[1].to_list()
     ['k: string of a.parquet does not fit INT']
     """
-    declared, values = values.type, plain(values)
+    declared, values = values.type, to_plain_array(values)
     fitted = _of_folder(values, field.type) if of_folder else _fitted(values, field.type)
-    there = valid(values)
+    there = valid_mask(values)
     if fitted is None:
         cannot = pl.lit(f"{field.name}: {declared} of {file} does not fit {field.type}")
-        return nulls(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
+        return null_column(len(values), field.type), pl.select(pl.when(there).then(cannot)).to_series()
     bad = fitted.is_null() & there
     if not bad.any():
         return fitted, None
@@ -40,34 +48,34 @@ def fit(
 
 
 def _of_folder(values: pa.Array, type_: T.DataType) -> pl.Series | None:
-    """Texts, as the names of folders have them, as values."""
+    """Convert texts from the names of folders."""
     if type_ == T.BINARY:
-        return series(values).cast(pl.Binary)
-    return fitted_values(values, type_)
+        return arrow_to_series(values).cast(pl.Binary)
+    return fit_values(values, type_)
 
 
 def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
-    """The values of a plain column as those of a type; None if that cannot be."""
+    """Convert the values of a plain array to a type; None if their type never fits."""
     found = values.type
     match type_.name:
         case "STRING" if pa.types.is_large_binary(found):
-            return _decoded(series(values))
+            return _decoded(arrow_to_series(values))
         case "STRING" if pa.types.is_integer(found) or pa.types.is_boolean(found):
             return texts(values)
-        case "BINARY" if is_text(found):
-            return series(values).cast(pl.Binary)
+        case "BINARY" if is_text_type(found):
+            return arrow_to_series(values).cast(pl.Binary)
         case "DATE" if pa.types.is_timestamp(found):
             return _date(values)
-    if is_text(found) and type_ != T.STRING:
+    if is_text_type(found) and type_ != T.STRING:
         return None
-    return fitted_values(values, type_)
+    return fit_values(values, type_)
 
 
 def _decoded(given: pl.Series) -> pl.Series:
     """Bytes as text; NULL where they are no UTF-8."""
     try:
         return given.cast(pl.String)
-    except pl.exceptions.ComputeError:  # some are none: only now is it worth to look at each
+    except pl.exceptions.ComputeError:  # some are not UTF-8: only then check each
         return pl.Series([_utf8(value) for value in given.to_list()], dtype=pl.String)
 
 
@@ -80,7 +88,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 def _date(values: pa.Array) -> pl.Series:
     """Instants at midnight as dates."""
-    instants = counts(values)
+    instants = arrow_to_integers(values)
     day = 86_400 * units_of_second(values.type)
     days = (instants // day).cast(pl.Int32, strict=False)
     return pl.select(pl.when(instants % day == 0).then(days)).to_series().cast(pl.Date)

@@ -1,4 +1,4 @@
-"""Rows that a person inserts: dicts, records, pandas, Arrow or Polars tables, as frames of change rows."""
+"""Inserted rows: dicts, records, pandas, Arrow or Polars tables, converted to frames of change rows."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from everview.algebra.changes import Record
 from everview.algebra.schema import Field
+from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, TableEntry
 from everview.errors import StoreError
 from everview.ingest.arrow_values import arrow_of
-from everview.ingest.columns import fitted_column
+from everview.ingest.columns import fit_column
 from everview.ingest.rows import (
-    fitted_value,
+    fit_value,
     frame_of,
-    given_columns,
+    match_columns,
     record_by_position,
     record_of,
     series_of,
 )
 from everview.operators.base import column
-from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.sql.statements import Insert
 
-Column: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
+ColumnValues: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
 
 
 def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
-    """The rows as change rows: from `begin` on, or each from its own time line on."""
+    """Return the rows as change rows: from `begin` on, or each from its own time line on."""
     columns = entry.columns
     if isinstance(rows, Insert):
         frame = frame_of(rows.rows, columns.types, [0] * len(rows.rows))
@@ -53,7 +54,7 @@ def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None)
 
 
 def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
-    """Refuses NULL in a column that is declared NOT NULL."""
+    """Refuse NULL in a column that is declared NOT NULL."""
     for name in entry.not_null:
         nulls = frame[column(entry.columns.names.index(name))].is_null()
         if nulls.any():
@@ -64,12 +65,12 @@ def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
 
 
 def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record:
-    """A row, by the names of its columns or by their order."""
+    """Return a row, by the names of its columns or by their order."""
     try:
         if isinstance(row, Mapping):
             return record_of(list(row), list(row.values()), entry.columns, entry.defaults)
         if isinstance(row, tuple):
-            # Named tuples say their names, and so do the rows of Spark.
+            # Named tuples and Spark rows have the names of their columns.
             names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
             if names is None:
                 return record_by_position(row, entry.columns)
@@ -88,8 +89,8 @@ def _is_table(rows: object) -> bool:
     return isinstance(rows, kinds) or hasattr(rows, "__dataframe__")
 
 
-def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
-    """The names and the columns of a table of any library, and how many rows it has."""
+def _columns(rows: Any) -> tuple[Sequence[object], list[ColumnValues], int]:
+    """Return the names and the columns of a table of any library, and how many rows it has."""
     if isinstance(rows, pl.LazyFrame):
         rows = rows.collect()
     if isinstance(rows, pl.DataFrame):
@@ -108,12 +109,12 @@ def _columns(rows: Any) -> tuple[Sequence[object], list[Column], int]:
     )
 
 
-def _of_polars(values: pl.Series) -> Column:
+def _of_polars(values: pl.Series) -> ColumnValues:
     return values.to_list() if values.dtype == pl.Object else arrow_of(values)
 
 
-def _of_pandas(values: Any) -> Column:
-    """A column of pandas; NaN in a column of numbers is NaN, as it is in a dict.
+def _of_pandas(values: Any) -> ColumnValues:
+    """Return a column of pandas; NaN in a column of numbers is NaN, as it is in a dict.
 
     Arrow takes Python's values at once if they are of one kind; of several it would make one.
     """
@@ -129,10 +130,10 @@ def _of_pandas(values: Any) -> Column:
 
 
 def _from_table(
-    names: Sequence[object], given: Sequence[Column], size: int, entry: StreamEntry | TableEntry
+    names: Sequence[object], given: Sequence[ColumnValues], size: int, entry: StreamEntry | TableEntry
 ) -> Frame:
-    """The columns of a table by their names, each as its type; what does not fit is refused."""
-    places = given_columns(names, entry.columns)
+    """Return the columns of a table by their names, each as its type; what does not fit is refused."""
+    places = match_columns(names, entry.columns)
     defaults = dict(entry.defaults)
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(entry.columns):
@@ -145,13 +146,13 @@ def _from_table(
     return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
 
 
-def _fitted(values: Column, field: Field) -> pl.Series:
+def _fitted(values: ColumnValues, field: Field) -> pl.Series:
     if not isinstance(values, list):
-        return fitted_column(values, field)
+        return fit_column(values, field)
     found: list[object] = []
     for number, value in enumerate(values, 1):
         try:
-            found.append(fitted_value(value, field))
+            found.append(fit_value(value, field))
         except StoreError as error:
             error.what = f"row {number}: {error.what}"
             raise

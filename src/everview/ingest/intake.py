@@ -1,8 +1,8 @@
-"""A batch as it comes from the sources: sorted into rows to take, late ones and refused ones, in one job.
+"""The intake of a batch: one job splits it into accepted, late and rejected rows, and writes them.
 
 Rows that are taken go into the inbox of their stream, where they wait for the bound, and as pieces to the
-ports that will take them (`ports.py`); late and refused ones beside it. What the tasks tell says how far time
-can go, and only then the slice is evaluated.
+ports that will take them (`execute/pieces.py`); late and refused ones beside it. The tasks report how far
+time can go, and only then the slice is evaluated.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry, TableEntry
-from everview.execute.exchange import Layout, slot
+from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import ArrivalId, write_piece
-from everview.execute.tasks import LINES, by_trace, settle_down, told_line, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
+from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
+from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
-from everview.ingest.refused import REASON as WHY
+from everview.ingest.refused import REJECTION_REASON as WHY
 from everview.ingest.refused import refused_rows, row_text, split_refused
 from everview.ingest.sources import Sources
 from everview.ingest.table_keys import INDEX, settle_keys
@@ -32,14 +35,14 @@ from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
-from everview.storage.manifest import Manifest, Traces
+from everview.storage.manifest import Manifest
 from everview.storage.records import decode_record, encode_record
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import Run, TraceId, Traces
 
 
 @dataclass(frozen=True)
-class TakenIn:
-    """What came for each stream and table, the runs it was written to, and why a row was refused, of one.
+class IntakeResult:
+    """What arrived for each stream and table, the runs that were written, and the reason of one rejected row.
 
     `changed` has all files that are known to have changed after they were read, if more were found now.
     """
@@ -51,8 +54,8 @@ class TakenIn:
 
     def with_changed_files(
         self, found: Mapping[str, Sequence[ChangedFile]], before: Manifest, files: Files
-    ) -> TakenIn:
-        """With a rejected row for each file that was found changed."""
+    ) -> IntakeResult:
+        """Add a rejected row for each file that was found changed."""
         if not found:
             return self
         arrived, traces, changed = dict(self.arrived), dict(self.traces), dict(before.changed)
@@ -75,16 +78,25 @@ def take_in(
     files: Files,
     partitions: int,
     now: int,
-) -> TakenIn:
-    """Writes the rows of a batch into the store; `begin` is when those of tables hold from.
+) -> IntakeResult:
+    """Write the rows of a batch into the store; `begin` is when those of tables hold from.
 
-    `now` is what the clock says: the same for all tasks of a step.
+    `now` is the time of the clock, the same for all tasks of a step.
     """
     known = replace(manifest, traces={}, marks=())
     task = IntakeTask(
-        sources.entries, sources.layout, sources.projections, known, begin, step, files, partitions, now
+        sources.entries,
+        sources.layout,
+        sources.projections,
+        known,
+        begin,
+        step,
+        files,
+        partitions,
+        now,
+        sources.differences,
     )
-    lines = [decode_record(line.run, _Sorted) for line in frame.mapInArrow(task, LINES).collect()]
+    lines = [decode_record(line.run, _TaskIntake) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
         for name, came in line.arrived.items():
@@ -99,11 +111,11 @@ def take_in(
             twice = sum(run.rows for run in settled.get(TraceId("rejected", entry.name), ()))
             arrived[entry.name] += Arrived(-twice, rejected=twice)
             traces |= {trace: (*traces.get(trace, ()), *runs) for trace, runs in settled.items()}
-    return TakenIn(arrived, traces, reason)
+    return IntakeResult(arrived, traces, reason)
 
 
 @dataclass
-class _Sorted:
+class _TaskIntake:
     """What a task has written."""
 
     arrived: dict[str, Arrived] = field(default_factory=dict)
@@ -116,12 +128,12 @@ class _Sorted:
 class IntakeTask:
     """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
 
-    Rows of a table with a key are set aside in runs that no manifest names: only when all are there it is
-    known which of them count.
+    Rows of a table with a key are first written to runs that no manifest names: which of them count is known
+    only when all have arrived.
     """
 
     entries: tuple[FedEntry, ...]
-    layout: Layout
+    layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
     manifest: Manifest
     begin: int
@@ -129,6 +141,7 @@ class IntakeTask:
     files: Files
     partitions: int
     now: int
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One line, if there were rows."""
@@ -137,20 +150,21 @@ class IntakeTask:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
         assert isinstance(frame, pl.DataFrame)
-        done = _Sorted()
+        done = _TaskIntake()
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
         yield told_line(encode_record(done).decode())
         settle_down()
 
-    def _take(self, number: int, rows: Frame, done: _Sorted) -> None:
+    def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:
         entry = self.entries[number]
         refused = rows.height - rows.get_column(REASON).null_count()
         if refused:
             wrong = rows.filter(pl.col(REASON).is_not_null())
             self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
             rows = rows.filter(pl.col(REASON).is_null())
+        self._find_keys(entry, rows)
         wide = self._wide(rows, number)
         wide, wrong = split_refused(wide, entry, self.now, self.begin)
         if not wrong.is_empty():
@@ -177,6 +191,15 @@ class IntakeTask:
             piece = write_piece(TraceId("port", key), lane, good, arrival, self.files, self.partitions, here)
             done.traces += [] if piece is None else [(TraceId("port", key), piece)]
 
+    def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
+        """Reports keys of JSON objects that nobody declared, but for those that were told before."""
+        if self.found_columns is None or entry.source is None or entry.source.format != "json":
+            return
+        told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
+        if len(told) < MOST_TOLD:
+            keys = undeclared_keys(rows.get_column(ORIGINAL), (*entry.columns.names, *told))
+            self.found_columns.add(left_out(entry.name, keys))
+
     def _wide(self, rows: Frame, number: int) -> Frame:
         """The rows under the names of their own columns, with the change, and what they bring along."""
         entry = self.entries[number]
@@ -194,7 +217,7 @@ class IntakeTask:
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )
 
-    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _Sorted) -> None:
+    def _reject(self, entry: FedEntry, reason: pl.Series, text: pl.Series, done: _TaskIntake) -> None:
         done.reason = done.reason or str(reason[0])
         rows = refused_rows(reason, text, self.step, known_from(self.manifest))
         done.traces.append(self._written(TraceId("rejected", entry.name), rows))
@@ -204,7 +227,7 @@ class IntakeTask:
 
 
 def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:
-    """The rows of each source; mostly a task has those of one."""
+    """Yield the rows of each source; mostly a task has those of one."""
     numbers = frame.get_column(SOURCE)
     if numbers.min() == numbers.max():
         yield int(numbers[0]), frame

@@ -1,6 +1,6 @@
-"""Rows that come too late: a timestamp of theirs is not after the bound of their own stream.
+"""Late rows: a timestamp of such a row is not after the bound of its stream.
 
-That is decided when they come, by the bound as it stood before. They are kept beside their stream, with the
+That is decided when they arrive, by the bound before the step. They are stored in stream$late, with the
 step, the reason and the row as text.
 """
 
@@ -23,7 +23,7 @@ from everview.storage.manifest import Manifest
 def split_late(
     frame: Frame, entry: StreamEntry | TableEntry, manifest: Manifest, step: int
 ) -> tuple[Frame, Frame | None, Arrived]:
-    """The rows that are taken, those that are late, and the counts.
+    """Return the rows that are taken, those that are late, and the counts.
 
     A frame has the columns c0, c1, … of its stream, and the change; what else it has stays with the rows
     that are taken.
@@ -68,12 +68,12 @@ def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: 
 
 
 def known_from(manifest: Manifest) -> int:
-    """From when rows are known that were not taken."""
+    """Return the instant from which late and rejected rows of this step are visible."""
     return min(manifest.bound + 1, LAST)
 
 
 def why_late(line: str, bound: int) -> str:
-    """What is said of a late row.
+    """Return the reason for a late row.
 
     >>> why_late("ts", 0)
     'ts is not after 1970-01-01T00:00:00.000000, up to where all was known'

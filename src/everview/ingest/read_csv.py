@@ -8,6 +8,7 @@ each file in the order of the declared columns. Values are made by CAST, so that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,14 +24,14 @@ from everview.catalog import FedEntry, Source
 from everview.execute.guards import try_cast_sql
 from everview.ingest.csv_header import (
     EMPTY,
+    FIELD_COUNT,
     RECORD,
     REFUSED,
-    WIDTH,
     Dialect,
     HeaderTask,
-    text_of,
+    text_column,
 )
-from everview.ingest.differences import Difference
+from everview.ingest.differences import ColumnDifference
 from everview.ingest.reading import (
     ORIGINAL,
     PLACE_OF_FILES,
@@ -39,21 +40,21 @@ from everview.ingest.reading import (
     columns_sql,
     encoding_of,
     file_options,
+    load_files,
     options_of,
     path_pattern,
     place_of,
     required_cases,
     required_columns,
-    said,
-    source_name,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
 _MORE = 8  # columns that are read beyond those that are known
 _COUNT = "_everview_count"  # how many columns a record has
 _COUNT_CASE = (
-    f"WHEN {_COUNT} <> {WIDTH} THEN"
-    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {WIDTH})"
+    f"WHEN {_COUNT} <> {FIELD_COUNT} THEN"
+    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {FIELD_COUNT})"
 )
 _OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
 _FORMATS = {
@@ -65,17 +66,20 @@ _FORMATS = {
 
 
 def open_csv(
-    session: SparkSession, entry: FedEntry, source: Source, found_columns: Accumulator[frozenset[Difference]]
+    session: SparkSession,
+    entry: FedEntry,
+    source: Source,
+    found_columns: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The rows of CSV files: by position, or with `header => true` by name in every file."""
+    """Return the rows of CSV files: by position, or with `header => true` by name in every file."""
     csv = _Csv(entry, source)
     found = _header_of_first_file(session, source) if csv.header else []
     wide = max(len(entry.columns), len(found)) + _MORE
-    texts = [text_of(i) for i in range(wide)]
+    texts = [text_column(i) for i in range(wide)]
     schema = S.StructType([S.StructField(name, S.StringType()) for name in (*texts, RECORD)])
-    reader = session.readStream.format("csv").schema(schema).options(**csv.reader_options)
     place = place_of(entry)
-    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    frame = load_files(session, entry, "csv", csv.reader_options, schema, files)
     frame = frame.withColumn(RECORD, F.expr(f"coalesce({RECORD}, {csv.joined(texts)})"))
     if csv.header:
         required = frozenset(required_columns(entry))
@@ -84,14 +88,14 @@ def open_csv(
         )
         frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
     else:
-        beside = (f"{len(entry.columns)} AS {WIDTH}", f"CAST(NULL AS STRING) AS {REFUSED}")
+        beside = (f"{len(entry.columns)} AS {FIELD_COUNT}", f"CAST(NULL AS STRING) AS {REFUSED}")
         frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
-        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that holds only the mark of its encoding
+        frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that has only a byte order mark
     return csv.values(frame, list(place))
 
 
 def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
-    """The names in a file that is there already; none if there is no file."""
+    """Return the names in a file that is there already; none if there is no file."""
     options = {k: v for k, v in options_of(source).items() if k not in _OF_STREAMS}
     try:
         return session.read.format("csv").options(**options).load(path_pattern(source)).columns
@@ -101,7 +105,7 @@ def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
 
 @dataclass(frozen=True)
 class _Csv:
-    """The CSV files of a stream or a table: what is asked of Spark, and how texts become values."""
+    """The CSV files of a stream or a table: the options of Spark's reader, and how texts become values."""
 
     entry: FedEntry
     source: Source
@@ -120,13 +124,13 @@ class _Csv:
 
     @cached_property
     def reader_options(self) -> dict[str, str]:
-        """As today's tools write CSV: a quote in quotes is doubled, and a value may have several lines."""
+        """Options for common CSV: a quote in quotes is doubled, a value may have several lines."""
         usual = {"multiline": "true", "escape": self.dialect.escape, "emptyvalue": EMPTY}
         ours = {"header": "false", "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
         return usual | file_options(self.entry) | ours
 
     def joined(self, texts: list[str]) -> str:
-        """A record of just as many columns as were asked for, whose text Spark does not tell.
+        """A record with exactly as many columns as Spark reads, for which Spark does not return the text.
 
         It is written again in the dialect of the file, and so read again as these columns.
         """
@@ -144,7 +148,7 @@ class _Csv:
         return f"array_join(transform(array({', '.join(texts)}), x -> {shown}), {separator})"
 
     def values(self, frame: DataFrame, place: list[str]) -> DataFrame:
-        """The columns as values of their types, the reason, and the record as it came."""
+        """Return the columns as values of their types, the reason, and the record as it came."""
         columns = self.entry.columns
         texts = [f"_everview_value{i}" for i in range(len(columns))]
         shown = [f"{self._text(i)} AS {text}" for i, text in enumerate(texts)]
@@ -154,12 +158,13 @@ class _Csv:
         ]
         cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
         cases += [
-            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL THEN {said(f.name, text, str(f.type))}"
+            f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL "
+            f"THEN {unreadable_reason(f.name, text, str(f.type))}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
             if f.type != T.STRING
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
-        beside = [RECORD, WIDTH, REFUSED, *place]
+        beside = [RECORD, FIELD_COUNT, REFUSED, *place]
         frame = frame.selectExpr(*shown, f"{self._count()} AS {_COUNT}", *beside)
         frame = frame.selectExpr(*texts, *own, _COUNT, *beside)
         names = [column(i) for i in range(len(columns))]
@@ -167,7 +172,7 @@ class _Csv:
 
     def _text(self, position: int) -> str:
         """An empty field is NULL. Empty quotes are an empty text, and in columns of other types NULL."""
-        name = text_of(position)
+        name = text_column(position)
         if "emptyvalue" in self.options:
             return name
         if self.entry.columns.types[position] == T.STRING:
@@ -175,7 +180,7 @@ class _Csv:
         return f"nullif({name}, {string_sql(EMPTY)})"
 
     def _value(self, text: str, type_: T.DataType) -> str:
-        """A text as a value, by the options of the source if they say how; NULL if it is none."""
+        """Return a text as a value, by the options of the source if they say how; NULL if it is none."""
         if type_ == T.STRING:
             return text
         given = [(k, self.options[k]) for k in _FORMATS.get(type_, ()) if k in self.options]
@@ -191,7 +196,7 @@ class _Csv:
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
 
     def _count(self) -> str:
-        """How many columns a record has: separators are counted, where quoted fields are taken out."""
+        """Return how many columns a record has: separators are counted, where quoted fields are taken out."""
         separator, quote = self.dialect.separator, self.dialect.quote
         bare = RECORD
         if quote:

@@ -6,6 +6,7 @@ or more than one, is refused. Keys are found by exact name, else in any case as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,31 +24,32 @@ from everview.ingest.reading import (
     columns_sql,
     encoding_of,
     file_options,
+    load_files,
     options_of,
-    path_pattern,
     place_of,
     required_cases,
-    said,
-    source_name,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-# At the beginning of a value, perhaps with escaped signs before it or in it.
-_TIME_OF_DAY = r'"\s*(?:[^"\\]{0,4}\\[^"]*)?(?:T[0-9\\]|[0-9]{0,3}:)'
-_OF_LINES = ("linesep", "encoding", "charset")  # options of those who read lines
+# The beginning of a text that may be a time without a date: such a time, or an escaped sign. The end of a key
+# must not match: then every line would be parsed twice.
+TIME_OF_DAY = r'"\s*(?:T[0-9]|[0-9]{1,3}:|[^"\\]{0,4}\\)'
+_OF_LINES = ("linesep", "encoding", "charset")  # options of the reader of lines
 
 
-def open_json(session: SparkSession, entry: FedEntry, source: Source) -> DataFrame:
-    """The rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
-    options, json = options_of(source), _Json(entry, source)
+def open_json(
+    session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
+) -> DataFrame:
+    """Return the rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
+    json = _Json(entry, source)
     whole = json.whole
-    reader = session.readStream.format("text").options(**file_options(entry))
     place = place_of(entry)
-    reader = reader.option("encoding", encoding_of(options)).option("wholetext", str(whole).lower())
-    frame = reader.name(source_name(entry)).load(path_pattern(source))
+    ours = {"encoding": encoding_of(options_of(source)), "wholetext": str(whole).lower()}
+    frame = load_files(session, entry, "text", file_options(entry) | ours, files=files)
     # Bytes that are no text become U+FFFD, as they do in CSV; else they would come into Arrow as they are.
     valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
     frame = frame.selectExpr(valid, *columns_sql(place))
@@ -57,7 +59,7 @@ def open_json(session: SparkSession, entry: FedEntry, source: Source) -> DataFra
 
 
 def _elements(text: str) -> str:
-    """The objects of a file that is an array of them, as texts; any other file is one."""
+    """Return the objects of a file that is an array of them, as texts; any other file is one."""
     found = f"from_json({text}, 'ARRAY<STRING>')"
     array = f"ltrim({text}) LIKE '[%' AND {found} IS NOT NULL"
     return f"IF({array}, transform({found}, x -> coalesce(x, 'null')), array({text}))"
@@ -65,7 +67,7 @@ def _elements(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Json:
-    """The JSON files of a stream or a table: how a line becomes a row, or is refused."""
+    """The JSON files of a stream or a table: how a line becomes a row or is refused."""
 
     entry: FedEntry
     source: Source
@@ -88,7 +90,7 @@ class _Json:
         return f"map({', '.join(f'{string_sql(k)}, {string_sql(v)}' for k, v in pairs)})"
 
     def values(self, lines: DataFrame, place: list[str]) -> DataFrame:
-        """The columns, the reason, and the line."""
+        """Return the columns, the reason, and the line."""
         columns = list(self.entry.columns)
         shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in enumerate(columns)]
         mended = f"IF({self._other_case()}, {self._by_own_names()}, NULL) AS {_MENDED}"
@@ -108,7 +110,7 @@ class _Json:
     # Keys in another case
 
     def _other_case(self) -> str:
-        """Whether a column without a value may have one under a key in another case; seldom worked out."""
+        """Return the SQL test whether a column without a value may have one under a key in another case."""
         small = f"lower({_LINE})"
         found = [
             f"({_PARSED}.{name_sql(f.name)} IS NULL AND instr({small}, {string_sql(_key(f.name))}) > 0)"
@@ -118,7 +120,7 @@ class _Json:
         return f"({' OR '.join([*found, escaped])}) AND json_object_keys({_LINE}) IS NOT NULL"
 
     def _by_own_names(self) -> str:
-        """The object again, with the keys as the columns are named."""
+        """Return the object again, with the keys as the columns are named."""
         values = f"from_json({_LINE}, 'MAP<STRING, VARIANT>', {self.options})"
         fields = [
             f"{string_sql(f.name)}, {values}[coalesce(get({self._spelt(f.name)}, 0), '')]"
@@ -127,7 +129,7 @@ class _Json:
         return f"to_json(named_struct({', '.join(fields)}))"
 
     def _spelt(self, name: str) -> str:
-        """The keys that are a column: the exact name, or all that are it in any case."""
+        """Return the keys that are a column: the exact name, or all that are it in any case."""
         keys = f"array_distinct(json_object_keys({_LINE}))"
         any_case = f"filter({keys}, x -> lower(x) = {string_sql(name.lower())})"
         return f"IF(array_contains({keys}, {string_sql(name)}), array({string_sql(name)}), {any_case})"
@@ -165,13 +167,13 @@ class _Json:
         cases = []
         for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
             value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
-            there = f"{_LINE} RLIKE {string_sql(_TIME_OF_DAY)} AND {value} IS NOT NULL"
-            why = said(field.name, value, str(field.type))
+            there = f"{_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
+            why = unreadable_reason(field.name, value, str(field.type))
             cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
         return cases
 
     def _is_more(self) -> str:
-        """Whether something comes after the object: Spark would leave it out.
+        """Return whether something comes after the object: Spark would leave it out.
 
         Where the first closing brace ends the line, nothing does. Else the line must be one value in an
         array, and one in an object: whatever came after it would break one of the two.
@@ -195,16 +197,16 @@ class _Json:
 
 
 def _wrong(field: Field, text: str) -> str:
-    """What is said of a value that does not fit; in quotes if it would fit without them."""
+    """Return the reason for a value that does not fit; it says so if the value would fit without quotes."""
     value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
     if not (field.type.is_numeric or field.type == T.BOOLEAN):
-        return said(field.name, f"coalesce({value}, 'null')", str(field.type))
+        return unreadable_reason(field.name, f"coalesce({value}, 'null')", str(field.type))
     written = f"to_json(from_json({text}, 'MAP<STRING, VARIANT>')[{string_sql(field.name)}])"
     fits = f"try_cast({value} AS {type_sql(field.type)}) IS NOT NULL"
-    return said(field.name, f"coalesce(IF({fits}, {written}, {value}), 'null')", str(field.type))
+    return unreadable_reason(field.name, f"coalesce(IF({fits}, {written}, {value}), 'null')", str(field.type))
 
 
 def _key(name: str) -> str:
-    """A key in small letters as it stands in an object."""
+    """Return a key in small letters as it stands in an object."""
     escaped = name.lower().replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

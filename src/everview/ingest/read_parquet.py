@@ -7,7 +7,7 @@ own: columns are found by name, and values that fit their column are taken, what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -26,24 +26,23 @@ from everview.errors import StoreError
 from everview.execute.catalyst import spark_type
 from everview.execute.spark_errors import file_name
 from everview.ingest.arrow_values import object_texts
-from everview.ingest.columns import nulls
+from everview.ingest.columns import null_column
 from everview.ingest.csv_header import Placement
-from everview.ingest.differences import Difference, differences
-from everview.ingest.fit import fit
+from everview.ingest.differences import ColumnDifference, find_differences
+from everview.ingest.fit import fit_file_column
 from everview.ingest.reading import (
     BLOCK,
     FILE,
+    FILE_POSITION,
     ORIGINAL,
-    PLACE,
     PLACE_OF_FILES,
     REASON,
     TIME,
     columns_sql,
     file_options,
-    path_pattern,
+    load_files,
     place_of,
     required_columns,
-    source_name,
 )
 from everview.operators.base import column
 from everview.operators.columnar.frame import Frame
@@ -56,18 +55,22 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_parquet(
-    session: SparkSession, entry: FedEntry, source: Source, found_columns: Accumulator[frozenset[Difference]]
+    session: SparkSession,
+    entry: FedEntry,
+    source: Source,
+    found_columns: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The rows of Parquet files. Spark lists the files only: what it does not select, it does not read."""
-    reader = session.readStream.format("binaryFile").schema(_LISTED).options(**file_options(entry))
-    files = reader.name(source_name(entry)).load(path_pattern(source))
+    """Return the rows of Parquet files. Spark only lists the files: no column of theirs is selected."""
+    listed = load_files(session, entry, "binaryFile", file_options(entry), _LISTED, files)
     fields = [S.StructField(column(i), spark_type(f.type)) for i, f in enumerate(entry.columns)]
     told = [S.StructField(name, S.StringType()) for name in (REASON, ORIGINAL)]
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
-    kept = [S.StructField(name, types[PLACE[name]]) for name in place]
+    kept = [S.StructField(name, types[FILE_POSITION[name]]) for name in place]
     task = ParquetTask(entry.columns, required_columns(entry), tuple(place), entry.name, found_columns)
-    return files.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, S.StructType(fields + told + kept))
+    schema = S.StructType(fields + told + kept)
+    return listed.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, schema)
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ class ParquetTask:
 
     columns: Schema
     required: dict[str, str]
-    keeps: tuple[str, ...] = ()  # what is said of its file beside every row
+    keeps: tuple[str, ...] = ()  # columns about its file that pass through with every row
     stream: str = ""
-    found_columns: Accumulator[frozenset[Difference]] | None = None
+    found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -97,8 +100,8 @@ class ParquetTask:
                 parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
                 file = _File.of(name, parquet.schema_arrow.names, path, self)
                 if self.found_columns is not None:
-                    self.found_columns.add(differences(self.stream, file.known, self.columns.names))
-                # All columns are only read as far as there are rows to refuse.
+                    self.found_columns.add(find_differences(self.stream, file.known, self.columns.names))
+                # All columns are read only if there are rows to refuse.
                 wholes = enumerate(parquet.iter_batches(_BATCH))
                 for number, rows in enumerate(parquet.iter_batches(_BATCH, columns=file.columns)):
                     shown, refused = file.placed(rows)
@@ -132,7 +135,7 @@ class _File:
 
     @classmethod
     def of(cls, name: str, own: list[str], path: str, task: ParquetTask) -> _File:
-        """A file with columns of its own."""
+        """Return a file with columns of its own."""
         declared = task.columns.names
         folders = {} if set(declared) <= set(own) else _folders(path)
         known = [*own, *(n for n in folders if n not in own)]
@@ -141,9 +144,9 @@ class _File:
         return cls(name, task, place, known, sorted(needed), folders)
 
     def placed(self, rows: pa.RecordBatch) -> tuple[Frame, pl.Series]:
-        """The declared columns, and the reasons why rows are refused."""
+        """Return the declared columns, and the reasons why rows are refused."""
         if self.place.refused is not None:
-            none = [nulls(rows.num_rows, field.type) for field in self.task.columns]
+            none = [null_column(rows.num_rows, field.type) for field in self.task.columns]
             return _frame(none), _constant(self.place.refused, rows.num_rows)
         shown: dict[str, pl.Series] = {}
         reasons: list[pl.Series] = []
@@ -161,13 +164,13 @@ class _File:
     def _values(
         self, rows: pa.RecordBatch, field: Field, name: str | None
     ) -> tuple[pl.Series, pl.Series | None]:
-        """The values of a column, and why rows are refused for it."""
+        """Return the values of a column, and why rows are refused for it."""
         if name is None:
-            return nulls(rows.num_rows, field.type), None
+            return null_column(rows.num_rows, field.type), None
         if name not in self.folders or name in rows.schema.names:
-            return fit(rows.column(name), field, self.name)
+            return fit_file_column(rows.column(name), field, self.name)
         text = pa.repeat(pa.scalar(self.folders[name], pa.string()), rows.num_rows)
-        return fit(text, field, self.name, of_folder=True)
+        return fit_file_column(text, field, self.name, of_folder=True)
 
 
 def _frame(columns: list[pl.Series]) -> Frame:
@@ -186,7 +189,7 @@ def _opened(path: str) -> pa.NativeFile:
 
 
 def _folders(path: str) -> dict[str, str | None]:
-    """The columns that the names of folders tell; in those, odd signs are written as in a URI.
+    """Return the columns in the names of partition folders, in which special characters are URI-encoded.
 
     >>> _folders("file:/in/day=2026-01-01/place=a%2520b/x.parquet")
     {'day': '2026-01-01', 'place': 'a b'}
@@ -196,12 +199,12 @@ def _folders(path: str) -> dict[str, str | None]:
 
 
 def _texts(rows: pa.RecordBatch) -> pl.Series:
-    """The rows as they are in the file, as texts."""
+    """Return the rows as they are in the file, as texts."""
     return object_texts(rows.schema.names, rows.columns, rows.num_rows)
 
 
 def _batch(frame: Frame) -> pa.RecordBatch:
-    """A frame as Spark takes it: one batch, without views of strings."""
+    """Return a frame as Spark takes it: one batch, without views of strings."""
     table = frame.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     [batch] = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
     return batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 
@@ -17,25 +19,28 @@ from everview.ingest.reading import (
     case_sql,
     columns_sql,
     file_options,
+    load_files,
     path_pattern,
     place_of,
     reads_files,
     required_columns,
-    said,
     source_name,
+    unreadable_reason,
 )
 from everview.operators.base import column
 
 
-def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFrame:
-    """The rows of a source whose columns are found by their names, each cast to its declared type."""
-    options = file_options(entry) if reads_files(entry) else dict(source.options)
-    reader = session.readStream.format(source.format).options(**options)
+def open_typed(
+    session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
+) -> DataFrame:
+    """Return the rows of a source whose columns are found by their names, each cast to its declared type."""
     if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
-        reader = reader.schema(S.StructType(fields))
-    reader = reader.name(source_name(entry))
-    frame = reader.load() if source.path is None else reader.load(path_pattern(source))
+        frame = load_files(session, entry, source.format, file_options(entry), S.StructType(fields), files)
+    else:
+        reader = session.readStream.format(source.format).options(**dict(source.options))
+        reader = reader.name(source_name(entry))
+        frame = reader.load() if source.path is None else reader.load(path_pattern(source))
     there = {name.casefold(): name for name in frame.columns}
     missing = [name for name in entry.columns.names if name.casefold() not in there]
     if missing:
@@ -52,7 +57,7 @@ def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFr
         cast = try_cast_sql(given, field.type, isinstance(type_, S.StringType))
         columns.append(f"{cast} AS {column(i)}")
         if type_ != spark_type(field.type):
-            why = said(field.name, f"CAST({given} AS STRING)", str(field.type))
+            why = unreadable_reason(field.name, f"CAST({given} AS STRING)", str(field.type))
             wrong.append(f"WHEN {given} IS NOT NULL AND {cast} IS NULL THEN {why}")
     required = required_columns(entry)
     nulls = [(name_sql(there[n.casefold()]), f"{n}: {why}") for n, why in required.items()]
@@ -62,7 +67,7 @@ def open_typed(session: SparkSession, entry: FedEntry, source: Source) -> DataFr
     why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"
     if len(frame.columns) == len(entry.columns):
-        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row's own columns say it all
+        text = f"CASE WHEN {why_name} IS NOT NULL THEN {text} END"  # a late row is shown by its columns
     marked = frame.selectExpr(
         "*", f"{reason} AS {why_name}", *columns_sql(dict(zip(placed, place.values(), strict=True)))
     )

@@ -1,4 +1,4 @@
-"""What the readers of all sources share: names of columns, paths, reasons, and what Spark's errors mean.
+"""Shared by the readers of all sources: names of columns, paths, reasons, explanations of Spark's errors.
 
 A reader gives the columns of a stream or a table as c0, c1, …, and beside them REASON, why a row is refused
 (else NULL), and ORIGINAL, the row as it came (NULL: the columns say it all).
@@ -6,12 +6,14 @@ A reader gives the columns of a stream or a table as c0, c1, …, and beside the
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as S
 
 from everview.algebra.schema import names_beside
 from everview.algebra.text import string_sql
@@ -19,12 +21,13 @@ from everview.catalog import URI_SCHEME, FedEntry, Source, StreamEntry, TableEnt
 from everview.errors import StoreError, nearest
 from everview.execute.spark_errors import cause, first_line, path_with_colon
 from everview.operators.base import column
+from everview.storage import names
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 
 # Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
 FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"
-PLACE = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
+FILE_POSITION = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
 
 
 FILES_A_STEP = 1000  # of a stream, unless its options say otherwise
@@ -53,33 +56,30 @@ def options_of(source: Source) -> dict[str, str]:
 
 
 def file_options(entry: FedEntry) -> dict[str, str]:
-    """The options of a source of files, and what Everview asks of it unless they say otherwise.
+    """Return the options of a file source, with the defaults of Everview.
 
-    A step is of bounded size, but for tables: all that is there when a store begins holds from the beginning.
-    No file is too old: by itself, Spark skips a file that is a week older than the newest one without a word.
+    A step has a bounded size, except for tables: all rows that exist at first hold from the beginning.
+    No file is too old: by default, Spark silently skips a file that is a week older than the newest one.
     """
     assert entry.source is not None
     given = options_of(entry.source)
     sized = isinstance(entry, TableEntry) or any(size in given for size in _SIZES)
-    if _has_wildcards(entry.source.full_path):
-        # Spark reads all files of a batch once for each that has a wildcard in its path.
-        given = {k: v for k, v in given.items() if k not in _SIZES} | {_SIZES[0]: "1"}
     limit = {} if sized else {_SIZES[0]: str(FILES_A_STEP)}
     return {"maxfileage": "100000d", **limit, **given}
 
 
 def reads_files(entry: FedEntry) -> bool:
-    """Whether a stream or table is fed by files."""
+    """Return whether the rows of a stream or table come from files."""
     return entry.source is not None and entry.source.format in FILES
 
 
 def has_versions(entry: FedEntry) -> bool:
-    """Whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    """Return whether later rows of a source take the place of earlier ones: those of a table with a key."""
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
 
 
 def place_of(entry: FedEntry, columns: Iterable[str] = ()) -> dict[str, str]:
-    """Where a row of a table with a key stands, so that it is known which of two rows came later."""
+    """Return where a row of a table with a key stands, so that it is known which of two rows came later."""
     if not has_versions(entry) or entry.source is None:
         return {}
     if reads_files(entry):
@@ -107,17 +107,17 @@ def columns_sql(columns: Mapping[str, str]) -> list[str]:
 
 
 def encoding_of(options: Mapping[str, str]) -> str:
-    """The encoding of text files."""
+    """Return the encoding of text files."""
     return options.get("encoding", options.get("charset", "UTF-8"))
 
 
-def said(name: str, text: str, type_: str) -> str:
-    """The reason, as SQL, for a column whose text is no value of its type."""
+def unreadable_reason(name: str, text: str, type_: str) -> str:
+    """Return the reason, as SQL, for a column whose text is no value of its type."""
     return f"concat({string_sql(f'{name}: ')}, {text}, {string_sql(f' is no {type_}')})"
 
 
 def required_columns(entry: FedEntry) -> dict[str, str]:
-    """The columns that may not be NULL, and what is said of a row in which one is."""
+    """Return the columns that must not be NULL, and the reason for a row in which one is."""
     lines = [t.column for t in entry.timelines] if isinstance(entry, StreamEntry) else []
     return dict.fromkeys(entry.not_null, "NULL, and the column is NOT NULL") | dict.fromkeys(
         lines, "there is no timestamp"
@@ -125,28 +125,24 @@ def required_columns(entry: FedEntry) -> dict[str, str]:
 
 
 def case_sql(cases: Iterable[str]) -> str:
-    """A CASE over some WHENs; NULL if there are none."""
+    """Return a CASE over some WHENs; NULL if there are none."""
     text = " ".join(cases)
     return f"CASE {text} END" if text else "CAST(NULL AS STRING)"
 
 
 def required_cases(entry: FedEntry) -> list[str]:
-    """The WHENs for columns that may not be NULL and are."""
+    """Return the WHENs for columns that may not be NULL and are."""
     required, names = required_columns(entry).items(), entry.columns.names
     return [f"WHEN {column(names.index(n))} IS NULL THEN {string_sql(f'{n}: {why}')}" for n, why in required]
 
 
 def source_name(entry: FedEntry) -> str:
-    """The name under which Spark remembers how far a source was read: letters, digits and _ only.
-
-    A source that was dropped and made again has another one, and so is read from its start.
-    """
-    name = "s_" + entry.name.casefold().encode().hex()
-    return f"{name}_{entry.incarnation}" if entry.incarnation else name
+    """Return the name under which Spark records how far a source was read."""
+    return names.source_log_name(entry.name, entry.incarnation)
 
 
 def path_pattern(source: Source) -> str:
-    """The path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
+    """Return the path of a source as Spark reads it, which takes `* ? [ ] { }` for a pattern.
 
     What is there under just this name is meant literally: the whole path, or the folders at its beginning.
     Of what is not there, wildcards are a pattern.
@@ -163,20 +159,27 @@ def path_pattern(source: Source) -> str:
     return "/".join([literal, *parts[there:]])
 
 
-def _has_wildcards(path: str) -> bool:
-    """Whether files that are there have wildcards in their paths."""
-    if URI_SCHEME.match(path):
-        return False
-    if os.path.exists(path):
-        names = (name for _, folders, files in os.walk(path) for name in (*folders, *files))
-        return _WILDCARDS.search(path) is not None or any(map(_WILDCARDS.search, names))
-    folder = os.path.dirname(path)
-    literal = folder if os.path.exists(folder) else ""
-    return any(map(_WILDCARDS.search, (literal, *glob.iglob(glob.escape(literal) + path[len(literal) :]))))
+def load_files(
+    session: SparkSession,
+    entry: FedEntry,
+    format_: str,
+    options: Mapping[str, str],
+    schema: S.StructType | str | None = None,
+    files: Sequence[str] | None = None,
+) -> DataFrame:
+    """Return the files of a source as a stream; or, as a batch, only those whose URIs are given."""
+    assert entry.source is not None
+    if files is None:
+        reader = session.readStream.format(format_).options(**options)
+        reader = reader if schema is None else reader.schema(schema)
+        return reader.name(source_name(entry)).load(path_pattern(entry.source))
+    given = session.read.format(format_).options(**options)
+    given = given if schema is None else given.schema(schema)
+    return given.load([_literal(unquote(uri)) for uri in files])
 
 
 def _literal(text: str) -> str:
-    """A pattern that only this text fits.
+    """Return a pattern that only this text fits.
 
     >>> print(_literal("y[1].csv"))
     y\\[1\\].csv
@@ -185,7 +188,7 @@ def _literal(text: str) -> str:
 
 
 def _as_pattern(path: str) -> str:
-    """A path as a pattern. Hadoop takes a backslash for one, and then looks for the file alone.
+    """Return a path as a pattern. Hadoop takes a backslash for one, and then looks for the file alone.
 
     >>> print(_as_pattern("/in/a.csv"), _as_pattern("/in/a"))
     /in/a\\.csv /in/[a]
@@ -196,8 +199,8 @@ def _as_pattern(path: str) -> str:
     return f"{path[: found.start()]}\\{path[found.start() :]}"
 
 
-def explained(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
-    """What Spark says of a source, in words that help; `versions` has those of Spark and Hadoop."""
+def explain_read_error(entry: FedEntry, error: Exception, versions: Mapping[str, str]) -> StoreError:
+    """Return a readable error for Spark's error about a source; `versions` has those of Spark and Hadoop."""
     source = entry.source
     assert source is not None
     text = str(error)

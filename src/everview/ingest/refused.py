@@ -1,7 +1,7 @@
-"""Rows that are not taken, and what is said of them: the step, the reason, and the row as text.
+"""Rejected rows: the step, the reason, and the row as text.
 
-Rows that do not parse come with their reason from the source. What only a step can tell is decided here:
-a timestamp that is too far ahead of the clock, a column without a value that must have one.
+Rows that do not parse come with their reason from the source. Other reasons are found here: a timestamp that
+is too far ahead of the clock, NULL in a column that must have a value.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from everview.algebra.time import duration_text, format_timestamp
+from everview.algebra.time import INFINITY, duration_text, format_timestamp
 from everview.catalog import StreamEntry, TableEntry
 from everview.ingest.arrow_values import arrow_of, object_texts, texts
 from everview.ingest.reading import ORIGINAL
 from everview.operators.base import column
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 
-REASON = "_reason"
+REJECTION_REASON = "_reason"
 _ENDED = "the store was run to its end, and its tables cannot change any more"
 _NO_KEY = "a column of the PRIMARY KEY cannot be NULL"
 _NOT_NULL = "NULL, and the column is NOT NULL"
 
 
 def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin: int) -> tuple[Frame, Frame]:
-    """The rows that may be taken, and those that are rejected, with the reason.
+    """Return the rows that may be taken, and those that are rejected, with the reason.
 
     `now` is what the clock says, `begin` when the rows of a table hold from: in a store that was run to its
     end there is no such time left.
@@ -37,12 +37,14 @@ def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin:
         cases = _without_value(rows, entry, (*entry.key, *entry.not_null))
     if not cases:
         return rows, rows.clear()
-    marked = rows.with_columns(pl.coalesce(cases).alias(REASON))
-    return marked.filter(pl.col(REASON).is_null()).drop(REASON), marked.filter(pl.col(REASON).is_not_null())
+    marked = rows.with_columns(pl.coalesce(cases).alias(REJECTION_REASON))
+    return marked.filter(pl.col(REJECTION_REASON).is_null()).drop(REJECTION_REASON), marked.filter(
+        pl.col(REJECTION_REASON).is_not_null()
+    )
 
 
 def _without_value(rows: Frame, entry: StreamEntry | TableEntry, required: Sequence[str]) -> list[pl.Expr]:
-    """What is said of rows in which a column is NULL that must not be."""
+    """Return the reason for rows with NULL in a column that must have a value."""
     names = entry.columns.names
     places = {name: column(names.index(entry.columns.find(name).name)) for name in required}
     keys = entry.key if isinstance(entry, TableEntry) else ()
@@ -54,10 +56,10 @@ def _without_value(rows: Frame, entry: StreamEntry | TableEntry, required: Seque
 
 
 def _ahead(rows: Frame, entry: StreamEntry, now: int) -> list[pl.Expr]:
-    """What is said of rows with a timestamp that is too far ahead of the clock, on any time line.
+    """Return the reason for rows with a timestamp that is too far ahead of the clock, on any time line.
 
     One such row would move the bound to a time that never comes, and every row after it would be late. A
-    stream that is fed by INSERT is not compared with the clock.
+    stream whose rows come from INSERT is not compared with the clock.
     """
     if entry.source is None or entry.max_ahead is None:
         return []
@@ -91,7 +93,7 @@ def refused_rows(reason: pl.Series, text: pl.Series, step: int, begin: int) -> F
 
 
 def row_text(rows: Frame, names: Sequence[str]) -> pl.Series:
-    """Each row as it came, or else as a JSON object, its columns c0, c1, … under their names."""
+    """Return each row as it came, or else as a JSON object, its columns c0, c1, … under their names."""
     shown = [rows.get_column(column(i)).alias(name) for i, name in enumerate(names)]
     text = row_texts(pl.DataFrame(shown))
     if ORIGINAL not in rows.columns:
@@ -100,7 +102,7 @@ def row_text(rows: Frame, names: Sequence[str]) -> pl.Series:
 
 
 def row_texts(rows: Frame) -> pl.Series:
-    """Each row as a JSON object.
+    """Return each row as a JSON object.
 
     >>> row_texts(pl.DataFrame({"k": [1, None], "b": [b"\\xff", b""]})).to_list()
     ['{"k":1,"b":"/w=="}', '{"k":null,"b":""}']
@@ -110,5 +112,5 @@ def row_texts(rows: Frame) -> pl.Series:
 
 
 def shown_text(values: pl.Series) -> pl.Series:
-    """A column as text: bytes as Spark writes them, times in ISO 8601."""
+    """Return a column as text: bytes as Spark writes them, times in ISO 8601."""
     return texts(arrow_of(values))

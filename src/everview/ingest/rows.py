@@ -1,4 +1,4 @@
-"""Records to frames: rows that a person inserts, with the columns and types that Spark hands to kernels."""
+"""Records to frames: inserted rows, with the columns and types that Spark passes to kernels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import polars as pl
 
 from everview.algebra import types as T
 from everview.algebra.changes import Record
-from everview.algebra.convert import instant
+from everview.algebra.convert import checked_micros
 from everview.algebra.schema import Field, Schema
-from everview.algebra.storing import stored
-from everview.algebra.time import DAY
+from everview.algebra.storing import convert_for_storage
+from everview.algebra.time import DAY, INFINITY
 from everview.catalog import Defaults
-from everview.errors import StoreError, counted
+from everview.errors import StoreError, format_count
 from everview.operators.base import column
-from everview.operators.columnar.frame import FROM, INFINITY, UNTIL, Frame, N
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.types import frame_type
 
 
@@ -47,17 +47,18 @@ def series_of(values: list[object], type_: T.DataType) -> pl.Series:
 
 
 def record_by_position(row: Sequence[object], columns: Schema) -> Record:
-    """A row whose values stand in the order of the columns, as a record.
+    """Return a row whose values stand in the order of the columns, as a record.
 
     >>> record_by_position((5, "a"), Schema.of(("v", T.INT), ("name", T.STRING)))
     (5, 'a')
     """
     if len(row) != len(columns):
         raise StoreError(
-            f"{counted(len(row), 'value')} for {counted(len(columns), 'column')}: {', '.join(columns.names)}",
+            f"{format_count(len(row), 'value')} for {format_count(len(columns), 'column')}: "
+            f"{', '.join(columns.names)}",
             next_step="give a value for every column, or dicts with the names of some",
         )
-    return tuple(fitted_value(value, f) for value, f in zip(row, columns, strict=True))
+    return tuple(fit_value(value, f) for value, f in zip(row, columns, strict=True))
 
 
 def record_of(
@@ -68,17 +69,17 @@ def record_of(
     >>> record_of(["ts"], [datetime(1970, 1, 1, 0, 0, 1)], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     (None, 1000000)
     """
-    places = given_columns(names, columns)
+    places = match_columns(names, columns)
     absent = dict(defaults)
     return tuple(
-        fitted_value(values[places[f.name]], f) if f.name in places else absent.get(f.name) for f in columns
+        fit_value(values[places[f.name]], f) if f.name in places else absent.get(f.name) for f in columns
     )
 
 
-def given_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
-    """Where each column is among the names that a person gives; refused if one is given twice, or is none.
+def match_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
+    """Return the position of each column among the given names; raise an error for unknown or repeated names.
 
-    >>> given_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
+    >>> match_columns(["ts", "V"], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     {'ts': 0, 'v': 1}
     """
     places: dict[str, int] = {}
@@ -97,7 +98,7 @@ def given_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
 
 
 def _is_text(value: str) -> bool:
-    """Whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
+    """Return whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -105,8 +106,8 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def fitted_value(value: object, field: Field) -> object:
-    """A value as Everview counts: times as microseconds, dates as days; refused if it does not fit."""
+def fit_value(value: object, field: Field) -> object:
+    """Convert a Python value: times to microseconds, dates to days; raise an error if it does not fit."""
     plain = python_value(value)
     found = _counted(plain, field.type)
     if found is None and plain is not None:
@@ -132,7 +133,7 @@ def python_value(value: object) -> object:
 
 
 def _python_time(value: np.datetime64 | np.timedelta64) -> object:
-    """A time of numpy, rounded down to microseconds; itself if Python has no such time."""
+    """Return a time of numpy, rounded down to microseconds; itself if Python has no such time."""
     unit, _ = np.datetime_data(value.dtype)
     if unit in ("ns", "ps", "fs", "as"):
         kind = "datetime64" if isinstance(value, np.datetime64) else "timedelta64"
@@ -142,7 +143,7 @@ def _python_time(value: np.datetime64 | np.timedelta64) -> object:
 
 
 def shown_value(value: object) -> str:
-    """A value for a message, as Python writes it; what is long is cut.
+    """Return a value for a message, as Python writes it; what is long is cut.
 
     >>> shown_value("a" * 200) == "'" + "a" * 99 + "…"
     True
@@ -155,7 +156,7 @@ def shown_value(value: object) -> str:
 
 
 def _counted(value: object, type_: T.DataType) -> object:
-    """The value as a value of the type; None if it is none."""
+    """Return the value as a value of the type; None if it is none."""
     match value:
         case datetime() if type_ == T.TIMESTAMP:
             return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -165,19 +166,19 @@ def _counted(value: object, type_: T.DataType) -> object:
             days = (value - _EPOCH.date()).days
             return days if type_ == T.DATE else days * DAY
         case timedelta() if type_ == T.INTERVAL:
-            return instant(value // timedelta(microseconds=1))
+            return checked_micros(value // timedelta(microseconds=1))
         case bool():
             return value if type_ == T.BOOLEAN else None
         case int() if type_.is_integer:
             return value if -(2 ** (type_.bits - 1)) <= value < 2 ** (type_.bits - 1) else None
         case int() if type_.is_numeric:
-            return stored(str(value), T.STRING, type_) if abs(value) < _HUGE else None
+            return convert_for_storage(str(value), T.STRING, type_) if abs(value) < _HUGE else None
         case float() if type_.is_numeric:
-            return stored(value, T.DOUBLE, type_)
+            return convert_for_storage(value, T.DOUBLE, type_)
         case Decimal() if type_.is_numeric:
-            return stored(f"{_near(value):f}", T.STRING, type_)
+            return convert_for_storage(f"{_near(value):f}", T.STRING, type_)
         case str() if type_ not in (T.BINARY, T.INTERVAL):
-            return stored(value, T.STRING, type_) if _is_text(value) else None
+            return convert_for_storage(value, T.STRING, type_) if _is_text(value) else None
         case bytes() if type_ == T.BINARY:
             return value
     return None

@@ -1,10 +1,10 @@
-"""Changes of tables that are given for a later instant, and what they do to rows that come before them.
+"""Changes of tables that are scheduled for a later instant, and their effect on changes before them.
 
 The outcome of all statements is as if they had been given in the order of their instants. UPDATE and DELETE
 look at one row at a time: so what a statement does to a table changes what a later one does for just the
-rows that it takes out or puts in. Those rows are followed through all changes that are scheduled after it,
-and the difference is added to the table. A change is kept as SQL over the columns c0, c1, … in the manifest,
-until the bound has passed its instant; the relations that its subqueries read are kept beside it as rows.
+rows that it deletes or inserts. All changes that are scheduled after it are applied to those rows as well,
+and the difference is added to the table. The manifest has a change as SQL over the columns c0, c1, …,
+until the bound has passed its instant; the relations that its subqueries read are stored as rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REASON, _MATCHES = "_reason", "_matches"
 
 
 def relation_columns(name: str, size: int) -> list[str]:
-    """The columns of a relation beside those of the table.
+    """Return the columns of a relation beside those of the table.
 
     >>> relation_columns("m0", 2)
     ['m0_0', 'm0_1']
@@ -42,19 +42,19 @@ def relation_columns(name: str, size: int) -> list[str]:
 
 
 def changes_after(manifest: Manifest, entry: TableEntry, at: Chronon) -> list[Change]:
-    """The changes of a table that hold from a later instant, in the order in which they apply."""
+    """Return the changes of a table that hold from a later instant, in the order in which they apply."""
     known = manifest.scheduled.get(entry.name.casefold(), ())
     return sorted((c for c in known if c.at > at), key=lambda c: (c.at, c.number))
 
 
 def with_change(manifest: Manifest, entry: TableEntry, change: Change) -> Scheduled:
-    """What is scheduled, with one more change."""
+    """Return the scheduled changes with one more."""
     name = entry.name.casefold()
     return {**manifest.scheduled, name: (*manifest.scheduled.get(name, ()), change)}
 
 
-def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:
-    """When a new row is refused, and why: a value that its column cannot hold, or NULL where NOT NULL stands.
+def row_checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:
+    """Return the conditions under which a new row is refused, with reasons: a value does not fit, or is NULL.
 
     `new` has SQL and its type for each column that is set.
     """
@@ -76,10 +76,10 @@ def checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[t
     return found
 
 
-def changed(
+def apply_change(
     change: Change, rows: DataFrame, relations: Mapping[str, DataFrame], entry: TableEntry
 ) -> DataFrame:
-    """Change rows: what the change takes out of some rows, and what it puts in; rows may occur -1 times.
+    """Return the change rows that a change deletes and inserts; the input rows may have multiplicity -1.
 
     The rows differ from each other. One that has several matches in FROM is refused, and one whose new
     values do not fit.
@@ -142,28 +142,28 @@ def _refuse_several(made: DataFrame, columns: Sequence[str], entry: TableEntry) 
         )
 
 
-def followed(
+def apply_later_changes(
     first: DataFrame,
     later: Sequence[Change],
     relations: Mapping[int, Mapping[str, DataFrame]],
     entry: TableEntry,
 ) -> DataFrame:
-    """Change rows with all that later changes do to what they take out and put in."""
+    """Return change rows together with the effect of later changes on them."""
     columns = [P.column(i) for i in range(len(entry.columns))]
     made = [first]
     for change in later:
         now = reduce(DataFrame.unionAll, made).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} <> 0")
         try:
-            made.append(changed(change, now, relations[change.number], entry).localCheckpoint())
+            made.append(apply_change(change, now, relations[change.number], entry).localCheckpoint())
         except StoreError as error:
             raise StoreError(
-                f"{error.what}, by {change.said}, which was given before", next_step=error.next_step
+                f"{error.what}, by {change.statement}, which was given before", next_step=error.next_step
             ) from None
     return reduce(DataFrame.unionAll, made)
 
 
 def new_record(schema: Schema, new: Mapping[str, tuple[str, DataType]]) -> tuple[str, ...]:
-    """The columns of a new row as SQL, those that are not set as they are."""
+    """Return the columns of a new row as SQL; those that are not set keep their value."""
     texts = []
     for i, field in enumerate(schema):
         text, type_ = new.get(field.name, (P.column(i), field.type))

@@ -1,4 +1,4 @@
-"""The sources of a store as one streaming frame: Spark reads, remembers how far it came, and retries.
+"""The sources of a store as one streaming frame: Spark reads, records its progress, and retries.
 
 Sources differ in their columns. They are united with the number of the source and the union of their
 columns; a row that does not parse comes with the reason and its original text instead of values.
@@ -6,7 +6,7 @@ columns; a row that does not parse comes with the reason and its original text i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -17,17 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import FedEntry, StreamEntry
-from everview.execute.catalyst import FROM, UNTIL, N, null_sql
-from everview.execute.exchange import Layout, slot
+from everview.execute.catalyst import null_sql
+from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
-from everview.ingest.differences import Difference, new_differences
+from everview.ingest.batch_files import files_there
+from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
 from everview.ingest.read_parquet import open_parquet
 from everview.ingest.read_typed import open_typed
-from everview.ingest.reading import ORIGINAL, PLACE, REASON, SOURCE, explained, has_versions
+from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explain_read_error, has_versions
 from everview.ingest.spark_rows import cast_rows
 from everview.operators.base import column
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,16 @@ class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
     `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
-    `differences` is where tasks report how the columns of files differ from those declared.
+    `differences` is an accumulator: tasks add how the columns of files differ from those declared. `in_slots`
+    puts the columns of one source, by its number, into the slots of all sources.
     """
 
     entries: tuple[FedEntry, ...]
     frame: DataFrame
-    layout: Layout
+    layout: SlotLayout
     projections: tuple[Mapping[str, InputProjection], ...]
-    differences: Accumulator[frozenset[Difference]] | None = None
+    in_slots: Callable[[DataFrame, int], DataFrame]
+    differences: Accumulator[frozenset[ColumnDifference]] | None = None
 
     @classmethod
     def open(
@@ -52,10 +56,10 @@ class Sources:
         lanes: Sequence[Lane],
         heartbeat: bool = False,
     ) -> Sources:
-        """Opens every source under its own name, so that others can come and go beside it.
+        """Open every source under its own name, so that other sources can be added and dropped.
 
-        Rows bring along what their lanes take of them. A heartbeat lets time go on when no data comes:
-        without new rows Spark runs no batch.
+        Rows have extra columns for what their lanes need. A heartbeat lets the bound advance when no data
+        comes: without new rows Spark runs no batch.
         """
         found = new_differences(session.sparkContext)
         frames = [_open(session, e, found) for e in entries]
@@ -79,24 +83,41 @@ class Sources:
             )
             for of_one, e in zip(mine, entries, strict=True)
         ]
-        layout = Layout.of([e.columns.types for e in entries])
-        beside = Layout.of([list(c.texts.values()) for c in projected])
+        layout = SlotLayout.of([e.columns.types for e in entries])
+        beside = SlotLayout.of([list(c.texts.values()) for c in projected])
         versions = any(map(has_versions, entries))
-        placed = [
-            _in_slots(_with_change(f, e), i, layout, c, beside, versions)
-            for i, (f, e, c) in enumerate(zip(frames, entries, projected, strict=True))
-        ]
+
+        def in_slots(frame: DataFrame, number: int) -> DataFrame:
+            changes = _with_change(frame, entries[number])
+            return _in_slots(changes, number, layout, projected[number], beside, versions)
+
+        placed = [in_slots(frame, i) for i, frame in enumerate(frames)]
         if heartbeat is not None:
             placed.append(_in_slots(heartbeat, -1, layout, ProjectedRows((), ()), beside, versions))
         projections = tuple(
             dict(zip(of_one, rows.named(places), strict=True))
             for of_one, rows, places in zip(mine, projected, beside.sides, strict=True)
         )
-        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections)
+        return cls(tuple(entries), reduce(DataFrame.unionAll, placed), layout, projections, in_slots)
+
+    def with_files(self, frame: DataFrame, files: Mapping[str, Sequence[str]]) -> DataFrame:
+        """Return a batch in which the rows of some sources are those of just the files given, as URIs."""
+        if not files:
+            return frame
+        assert self.differences is not None
+        apart = {i: e for i, e in enumerate(self.entries) if e.name in files}
+        others = frame.where(f"{SOURCE} NOT IN ({', '.join(map(str, apart))})")
+        there = {i: files_there(frame.sparkSession, files[e.name]) for i, e in apart.items()}
+        read = [
+            self.in_slots(_open(frame.sparkSession, e, self.differences, there[i]), i)
+            for i, e in apart.items()
+            if there[i]
+        ]
+        return reduce(DataFrame.unionAll, read, others)
 
     @classmethod
     def of_frame(cls, rows: DataFrame, entry: FedEntry, lossless: bool = True) -> Sources:
-        """A frame that is given for a stream or a table, its columns by their names."""
+        """Return an inserted frame as the source of a stream or a table; columns are found by name."""
         shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
             "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
         )
@@ -112,43 +133,56 @@ _CHANGE = (f"CAST(NULL AS BIGINT) AS {FROM}", f"{INFINITY}L AS {UNTIL}", f"1L AS
 
 
 def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
-    """The columns c0, c1, … with the change; when rows of tables begin is not known yet."""
+    """Return the columns c0, c1, … with the change; when rows of tables begin is not known yet."""
     columns = [column(i) for i in range(len(entry.columns))]
     begin = _CHANGE[0]
     if isinstance(entry, StreamEntry):
         line = columns[entry.columns.names.index(entry.timelines[0].column)]
         begin = f"unix_micros({line}) AS {FROM}"
-    place = [c for c in PLACE if c in frame.columns]
+    place = [c for c in FILE_POSITION if c in frame.columns]
     return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
 
 
 def _in_slots(
-    frame: DataFrame, number: int, layout: Layout, projected: ProjectedRows, beside: Layout, versions: bool
+    frame: DataFrame,
+    number: int,
+    layout: SlotLayout,
+    projected: ProjectedRows,
+    beside: SlotLayout,
+    versions: bool,
 ) -> DataFrame:
-    """The columns of one source in their slots, and in others what they bring along."""
+    """Return the columns of one source in their slots, and the columns for its lanes in others."""
     for texts in projected.lets():
         frame = frame.selectExpr("*", *texts)
     own = {} if number < 0 else {place: column(i) for i, place in enumerate(layout.sides[number])}
     more = {} if number < 0 else dict(zip(beside.sides[number], projected.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {projected_column(i)}" for i, t in enumerate(beside.slots)]
-    types = PLACE if versions else {}
+    types = FILE_POSITION if versions else {}
     place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
-def _open(session: SparkSession, entry: FedEntry, found: Accumulator[frozenset[Difference]]) -> DataFrame:
-    """One source: the columns of its stream or table, the reason if a row was refused, its original text."""
+def _open(
+    session: SparkSession,
+    entry: FedEntry,
+    found: Accumulator[frozenset[ColumnDifference]],
+    files: Sequence[str] | None = None,
+) -> DataFrame:
+    """One source: the columns of its stream or table, the reason if a row was refused, its original text.
+
+    It is a stream, or, if files are given, the rows of those.
+    """
     source = entry.source
     assert source is not None
     try:
         if source.format in _WITH_COLUMNS:
-            return _WITH_COLUMNS[source.format](session, entry, source, found)
-        return (open_json if source.format == "json" else open_typed)(session, entry, source)
+            return _WITH_COLUMNS[source.format](session, entry, source, found, files)
+        return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
-        raise explained(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
+        raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
 
 
-# Files that say which columns they have.
+# Formats whose files name their columns.
 _WITH_COLUMNS = {"csv": open_csv, "parquet": open_parquet}

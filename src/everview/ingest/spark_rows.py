@@ -1,4 +1,4 @@
-"""Rows of a Spark frame that a person inserts: cast to the columns of a stream or a table, or refused."""
+"""Rows of an inserted Spark frame: cast to the columns of a stream or a table, or refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
 from everview.catalog import StreamEntry, TableEntry
 from everview.execute.guards import try_cast_sql
-from everview.ingest.rows import given_columns
+from everview.ingest.rows import match_columns
 from everview.operators.base import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
@@ -18,11 +18,11 @@ _TEXT = (S.StringType, S.CharType, S.VarcharType)
 
 
 def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, lossless: bool) -> DataFrame:
-    """The columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused.
+    """Return the columns of the entry, found by name, as c0, c1, …; `reason` says why a row is refused.
 
     Lossless: by the rule of `rows.py`; else as CAST, where text that is no value of the type is refused.
     """
-    there = {name: rows.columns[i] for name, i in given_columns(rows.columns, entry.columns).items()}
+    there = {name: rows.columns[i] for name, i in match_columns(rows.columns, entry.columns).items()}
     defaults = dict(entry.defaults)
     columns, cases = [], []
     for i, f in enumerate(entry.columns):
@@ -50,7 +50,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
 
 
 def _lossless(given: str, source: S.DataType, target: T.DataType) -> tuple[str, str]:
-    """A value as its column keeps it, and when it does not fit although there is such a value."""
+    """Return SQL for the converted value, and for the test that it differs from the given one."""
     text = isinstance(source, _TEXT)
     cast = try_cast_sql(given, target, text)
     number = isinstance(source, _NUMBERS)

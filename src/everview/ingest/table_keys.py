@@ -19,21 +19,22 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as S
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from everview.algebra.time import INFINITY
 from everview.catalog import TableEntry
 from everview.execute.catalyst import spark_schema
-from everview.execute.tasks import LINES, ReadTask, by_trace, read_lines, run_line, write_run
+from everview.execute.tasks import RUN_LINES, ReadTask, by_trace, read_lines, run_line, write_run
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, TIME
 from everview.ingest.refused import refused_rows, row_text, shown_text
 from everview.operators.base import column
-from everview.operators.columnar.frame import CHANGE, FROM, INFINITY, UNTIL, Frame, N, consolidate, stacked
+from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, consolidate_frame, stack_frames
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 
-FEW = 100_000  # rows, of the table and new ones, that the driver compares sooner than Spark is told to
-INDEX = "_index"  # the place of a row in its part of a file
+COMPARE_ON_DRIVER = 100_000  # rows of the table and new rows; up to so many are compared without a Spark job
+INDEX = "_index"  # the position of a row in its part of a file
 _HELD = "_held"  # rows of the table, as opposed to those that came
-# What rows that came have beside their columns: where they stood, and how.
-PLACE = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
+# The extra columns of new rows: their position in a file, and their original text.
+_ROW_POSITION = {FILE: pl.String, TIME: pl.Int64, BLOCK: pl.Int64, INDEX: pl.Int64, ORIGINAL: pl.String}
 
 
 def settle_keys(
@@ -45,14 +46,15 @@ def settle_keys(
     begin: int,
     step: int,
 ) -> dict[TraceId, tuple[Run, ...]]:
-    """Writes the changes of a table, and the rows that are rejected, of a batch that was set aside."""
+    """Write the changes of a table and the rejected rows of a batch that the intake has written."""
     task = KeyTask(entry, files, begin, step)
-    if sum(run.rows for run in (*held, *came)) <= FEW:
+    if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
         read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
-        return by_trace(task.settle(*(stacked(frames) if frames else None for frames in read)))
+        return by_trace(task.settle(*(stack_frames(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
     places = [
-        S.StructField(c, S.StringType() if type_ == pl.String else S.LongType()) for c, type_ in PLACE.items()
+        S.StructField(c, S.StringType() if type_ == pl.String else S.LongType())
+        for c, type_ in _ROW_POSITION.items()
     ]
     rows = [
         _read(session, files, came, S.StructType([*own, *places])).withColumn(_HELD, F.lit(False)),
@@ -63,7 +65,7 @@ def settle_keys(
     # 0.0 and -0.0 are one key, and must come to one partition.
     keys = [F.col(c) + 0.0 if entry.columns.types[i].is_float else F.col(c) for i, c in _keys(entry)]
     together = reduce(DataFrame.unionAll, rows).repartition(session.sparkContext.defaultParallelism, *keys)
-    lines = together.mapInArrow(task, LINES).collect()
+    lines = together.mapInArrow(task, RUN_LINES).collect()
     return read_lines((line.trace, line.run) for line in lines)
 
 
@@ -81,7 +83,7 @@ def _keys(entry: TableEntry) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class KeyTask:
-    """Compares rows that came with those of their table; all rows of a key are in one call."""
+    """A task that compares new rows with those of their table; all rows of a key are in one call."""
 
     entry: TableEntry
     files: Files
@@ -89,7 +91,7 @@ class KeyTask:
     step: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A line for each run that was written."""
+        """Yield a line for each run that was written."""
         received = [b for b in batches if b.num_rows]
         if not received:
             return
@@ -100,10 +102,10 @@ class KeyTask:
             yield run_line(trace, run)
 
     def settle(self, held: Frame | None, came: Frame | None) -> Iterator[tuple[TraceId, Run]]:
-        """The runs that were written: changes of the table, and rows that are rejected."""
+        """Write the changes of the table and the rejected rows; yield the runs."""
         if came is None:
             return
-        changed, twice = settled(held, came, [c for _, c in _keys(self.entry)], self.begin)
+        changed, twice = settle_versions(held, came, [c for _, c in _keys(self.entry)], self.begin)
         if not changed.is_empty():
             trace = TraceId("inbox", self.entry.name)
             yield trace, write_run(trace, changed, self.files, self.step)
@@ -123,12 +125,12 @@ class KeyTask:
         return twice.select(pl.concat_str(parts)).to_series()
 
 
-def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
-    """The changes that rows make to a table from an instant on, and the rows whose key stood in their file.
+def settle_versions(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) -> tuple[Frame, Frame]:
+    """Return the changes of a table by new rows from an instant on, and rows that repeat a key of their file.
 
     `held` has the table's change rows, all of which hold from `begin` on if they are not retracted.
     """
-    own = [c for c in came.columns if c not in (*PLACE, *CHANGE)]
+    own = [c for c in came.columns if c not in (*_ROW_POSITION, *CHANGE)]
     ordered = came.sort(TIME, FILE, BLOCK, INDEX, *own, maintain_order=True)
     before = pl.int_range(pl.len()).over(*keys, FILE)
     again = (before > 0) & pl.col(FILE).is_not_null()
@@ -138,4 +140,4 @@ def settled(held: Frame | None, came: Frame, keys: Sequence[str], begin: int) ->
     if held is not None:
         replaced = held.join(versions.select(keys), on=list(keys), how="semi")
         changes.append(replaced.select(*own, *times, -pl.col(N)))
-    return consolidate(stacked(changes)), ordered.filter(again)
+    return consolidate_frame(stack_frames(changes)), ordered.filter(again)

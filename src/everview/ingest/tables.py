@@ -1,7 +1,7 @@
-"""Tables change: what an UPDATE or DELETE does, and what a PRIMARY KEY refuses.
+"""Changes of tables: the effect of UPDATE and DELETE, and the check of PRIMARY KEY.
 
-A change holds from an instant on: the rows of the table at that instant that fulfil the condition are taken
-back from then on, and their new values, if any, put in.
+A change holds from an instant on: the rows of the table at that instant that fulfil the condition are
+retracted from then on, and their new values, if any, inserted.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from everview.execute.kept import Kept
 from everview.execute.tasks import write_rows
 from everview.ingest.scheduled import (
     BESIDE,
-    changed,
+    apply_change,
+    apply_later_changes,
     changes_after,
-    checks,
-    followed,
     new_record,
     relation_columns,
+    row_checks,
     with_change,
 )  # fmt: skip
 from everview.operators.columnar.frame import FROM, UNTIL, N
 from everview.sql.statements import Selection
 from everview.storage.manifest import Scheduled
 from everview.storage.runs import Run, TraceId
-from everview.storage.scheduled_change import Change, Condition
+from everview.storage.scheduled_change import Change, MatchCondition
 
 Assignments = Sequence[tuple[str, Expression]]
-Answer = Callable[[nodes.Node, Chronon], DataFrame]
+QueryRunner = Callable[[nodes.Node, Chronon], DataFrame]
 
 
 def scan_of(entry: TableEntry) -> P.ScanOperator:
-    """The rows of a table."""
+    """Return the rows of a table."""
     return P.ScanOperator(entry.name, entry.columns.types)
 
 
@@ -67,14 +67,14 @@ def change_of(
         number,
         text(rows.where),
         None if assignments is None else new_record(entry.columns, new),
-        tuple(Condition(f"m{i}", text(m.condition), m.negated) for i, m in enumerate(rows.matches)),
+        tuple(MatchCondition(f"m{i}", text(m.condition), m.negated) for i, m in enumerate(rows.matches)),
         tuple((name, plan.schema.types) for name, plan in plans.items()),
-        tuple(checks(entry, new)),
+        tuple(row_checks(entry, new)),
     )
 
 
 def plans_of(rows: Selection) -> dict[str, nodes.Node]:
-    """The relations that a change reads beside its table, by their names."""
+    """Return the relations that a change reads beside its table, by their names."""
     beside = {} if rows.beside is None else {BESIDE: rows.beside}
     return beside | {f"m{i}": match.plan for i, match in enumerate(rows.matches)}
 
@@ -86,14 +86,14 @@ def _names(schema: Schema, columns: Sequence[str]) -> dict[Expression, Expressio
 def rows_changed(
     kept: Kept, entry: TableEntry, change: Change, relations: Mapping[str, DataFrame]
 ) -> DataFrame:
-    """The change rows of a change at its own instant."""
+    """Return the change rows of a change at its own instant."""
     columns = [P.column(i) for i in range(len(entry.columns))]
     rows = kept.rows_at(scan_of(entry), change.at).groupBy(*columns).agg(F.sum(N).alias(N)).where(f"{N} > 0")
-    return changed(change, rows, relations, entry).localCheckpoint()
+    return apply_change(change, rows, relations, entry).localCheckpoint()
 
 
 def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[Change]) -> DataFrame:
-    """Change rows, with all that is scheduled after them done to them."""
+    """Return change rows after all changes that are scheduled later."""
     relations = {
         change.number: {
             name: as_relation(
@@ -103,20 +103,22 @@ def rows_after(kept: Kept, entry: TableEntry, first: DataFrame, later: Sequence[
         }
         for change in later
     }
-    return followed(first, later, relations, entry)
+    return apply_later_changes(first, later, relations, entry)
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a change leaves: new lists of runs, what is scheduled, and how many rows it changed."""
+class TableChange:
+    """The result of a change: new lists of runs, the scheduled changes, and how many rows it changed."""
 
     traces: dict[TraceId, tuple[Run, ...]]
     scheduled: Scheduled
     rows: int
 
 
-def carry_out(kept: Kept, answer: Answer, entry: TableEntry, change: Change, rows: Selection) -> Done:
-    """Writes the change rows of a change; keeps it where another may be given for an instant before it.
+def carry_out(
+    kept: Kept, answer: QueryRunner, entry: TableEntry, change: Change, rows: Selection
+) -> TableChange:
+    """Write the change rows of a change; schedule it if another change can still come before its instant.
 
     `answer` answers the subqueries of the change, with tables as they are at its instant.
     """
@@ -138,7 +140,7 @@ def carry_out(kept: Kept, answer: Answer, entry: TableEntry, change: Change, row
     require_key(kept, entry, new, change.at)
     traces[trace] = (*before.runs(trace), *new)
     count = first.where(f"{N} < 0").selectExpr(f"coalesce(-sum({N}), 0) AS n").collect()[0].n
-    return Done(traces, scheduled, int(count))
+    return TableChange(traces, scheduled, int(count))
 
 
 def as_relation(name: str, rows: DataFrame, size: int) -> DataFrame:
@@ -148,14 +150,14 @@ def as_relation(name: str, rows: DataFrame, size: int) -> DataFrame:
 
 
 def as_rows(relation: DataFrame) -> DataFrame:
-    """A relation as rows that can be kept: they have no time of their own."""
+    """Return a relation as rows that can be stored; they have no time of their own."""
     columns = [P.column(i) for i in range(len(relation.columns))]
     times = [f"{long_sql(t)} AS {name}" for name, t in ((FROM, LEAST), (UNTIL, INFINITY), (N, 1))]
     return relation.toDF(*columns).selectExpr(*columns, *times)
 
 
 def require_key(kept: Kept, entry: TableEntry, new: Sequence[Run], begin: Chronon) -> None:
-    """Refuses new runs with which two rows of the table would have the same key, or one would have none."""
+    """Refuse new runs with which two rows of the table would have the same key, or one a NULL key."""
     if not entry.key or not new:
         return
     places = [entry.columns.names.index(entry.columns.find(name).name) for name in entry.key]

@@ -1,4 +1,4 @@
-"""Rows that were taken in and wait: they begin after the bound of the store."""
+"""Waiting rows: they were taken in, and begin after the bound of the store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Physical operators, one file each: record, state, increment, compaction. No Spark, no files.
 
-`base.py` says what all of them are. `columnar/` and `aggregates/` hold what several of them share: change
-rows as Polars frames, keys and hashes, exact sums.
+`base.py` has the base classes. `columnar/` and `aggregates/` have what several operators share: change rows
+as Polars frames, keys and hashes, exact sums.
 """
 
 from everview.operators.aggregate import AggregateOperator

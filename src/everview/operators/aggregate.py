@@ -1,11 +1,11 @@
 """Aggregate: GROUP BY with aggregates, by a sweep over the slice (paper 1, equations 6 and 7; algorithm 8).
 
-All begins and ends of rows inside the slice, in time order per group, on top of the value that was
-carried over (`events.py`). The old value is closed where the first change lies, each step is emitted, the
-last one is left open.
+The sweep sums all begins and ends of rows inside the slice, in time order per group, on top of the previous
+value (`events.py`). The previous value is retracted from the first change on, each step is emitted, the last
+one is left open.
 
-State: `sums` and `queue` (see there), `rows` (only for MIN and MAX: the rows that can still matter), and
-per DISTINCT aggregate the counts of its values (`counts.py`), which wait in the same queue.
+State: `sums` and `queue` (see `events.py`), `rows` (only for MIN and MAX: the rows that can still be it), and
+per DISTINCT aggregate the counts of its values (`counts.py`), whose events wait in the same queue.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
 from everview.operators.aggregates.accumulators import (
     ROWS,
     AggregateColumn,
-    accumulators_of,
-    answers,
-    contributions,
+    aggregate_values,
+    find_accumulators,
+    row_contributions,
 )
-from everview.operators.aggregates.counts import count_copies, empty_counts
-from everview.operators.aggregates.events import Events, Steps, compact_events, steps
+from everview.operators.aggregates.counts import empty_counts, step_counts
+from everview.operators.aggregates.events import Events, Steps, compact_events, sum_events
 from everview.operators.aggregates.extremes import extreme_values, prune_extremes
 from everview.operators.base import (
     Growth,
@@ -32,23 +33,12 @@ from everview.operators.base import (
     StatePart,
     column,
 )
-from everview.operators.columnar.frame import (
-    FROM,
-    INFINITY,
-    LEAST,
-    UNTIL,
-    Frame,
-    Increment,
-    N,
-    Slice,
-    State,
-    by_position,
-)
-from everview.operators.columnar.keys import arranged, keyed
+from everview.operators.columnar.frame import FROM, UNTIL, Frame, Increment, N, Slice, State, name_by_position
+from everview.operators.columnar.keys import pick_keys, sort_by_key
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.timeline import next_instants
 
-_OF = "_of"  # in a queue: of which aggregate's values an event is; of none if it is of a group
+_OF = "_of"  # in a queue: the aggregate whose values an event concerns; NULL if it concerns a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +46,14 @@ class AggregateOperator(StatefulOperator):
     """GROUP BY the first `groups` columns of the input; the arguments of the aggregates are columns too.
 
     State: the sums of each group, the begins and ends to come, the counts of the values of DISTINCT
-    aggregates, and for MIN and MAX the rows that can still matter.
+    aggregates, and for MIN and MAX the rows that can still be it.
 
     >>> from everview.algebra.types import BIGINT, INT, STRING
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> total = AggregateColumn("sum", "c1", "total")
     >>> group = AggregateOperator(ScanOperator("s", (STRING, INT)), 1, (total,), (BIGINT,), signed=False)
-    >>> rows = changes({"c0": ["a", "a"], "c1": [3, 4]}, [(1, 11, 1), (5, 15, 1)])
+    >>> rows = make_frame({"c0": ["a", "a"], "c1": [3, 4]}, [(1, 11, 1), (5, 15, 1)])
     >>> group.increment([rows], group.empty_state([rows]), Slice(0, 12, first=True)).output.rows()
     [('a', 3, 1, 5, 1), ('a', 7, 5, 11, 1), ('a', 4, 11, 9223372036854775807, 1)]
     """
@@ -121,12 +111,12 @@ class AggregateOperator(StatefulOperator):
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return empty_sweep(self._sweep, new[0])
 
-    def wakes(self, slice_: Slice, has_state: bool) -> bool:
+    def runs_without_rows(self, slice_: Slice, has_state: bool) -> bool:
         return slice_.first and not self.groups
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         found = sweep(self._sweep, new[0], state, slice_)
-        return Increment(by_position(found.output), found.added)
+        return Increment(name_by_position(found.output), found.added)
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
         return compact_sweep(self._sweep, part, rows, bound)
@@ -136,7 +126,7 @@ class AggregateOperator(StatefulOperator):
 class Sweep:
     """GROUP BY keys with these aggregates; without keys there is always one group.
 
-    `signed` says whether rows may be taken back; only if not may MIN and MAX forget rows.
+    `signed` says whether rows may be retracted; only if not, MIN and MAX may drop rows.
     """
 
     keys: tuple[str, ...]
@@ -157,60 +147,62 @@ class Sweep:
 
 
 def sweep(plan: Sweep, new: Frame, state: State, slice_: Slice) -> Increment:
-    """One step of an aggregation.
+    """Return the increment of an aggregation.
 
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> plan = Sweep(("k",), (AggregateColumn("sum", "v", "total"),))
-    >>> rows = changes({"k": ["a", "a"], "v": [3, 4]}, [(1, 11, 1), (5, 15, 1)])
+    >>> rows = make_frame({"k": ["a", "a"], "v": [3, 4]}, [(1, 11, 1), (5, 15, 1)])
     >>> sweep(plan, rows, empty_sweep(plan, rows), Slice(0, 12, first=True)).output.rows()
     [('a', 3, 1, 5, 1), ('a', 7, 5, 11, 1), ('a', 4, 11, 9223372036854775807, 1)]
     """
     keys = plan.keys
-    adds = {ROWS: new[N].to_numpy(), **contributions(new, plan.plain)}
+    adds = {ROWS: new[N].to_numpy(), **row_contributions(new, plan.plain)}
     now, later = Events.of(new, keys, adds, slice_)
-    events, queue = [Events.due(_waiting(state["queue"], None), keys, slice_), now], [later]
+    events, queue = [Events.due(_select_events(state["queue"], None), keys, slice_), now], [later]
     added: dict[str, Frame] = {}
     for i, aggregate in plan.deduplicated:
-        once = _once(plan, i, aggregate, new, state, slice_)
-        counted = contributions(once.output, [(i, aggregate)])
+        once = _distinct_values(plan, i, aggregate, new, state, slice_)
+        counted = row_contributions(once.output, [(i, aggregate)])
         events.append(Events.of(once.output, keys, counted, slice_)[0])
         queue.append(once.added["queue"].with_columns(pl.lit(i, pl.Int32).alias(_OF)))
         added[f"distinct{i}"] = once.added["counts"]
     if slice_.first and not keys:
-        events.append(_beginning())
-    stepped = steps(events, state["sums"], keys, slice_.b0)
+        events.append(_initial_event())
+    stepped = sum_events(events, state["sums"], keys, slice_.b0)
     added |= {"queue": pl.concat(queue, how="diagonal"), "sums": stepped.added(keys)}
     if plan.extremes:
-        added["rows"] = arranged(new, keys)
-    return Increment(_emitted(plan, stepped, new, state, slice_), added)
+        added["rows"] = sort_by_key(new, keys)
+    return Increment(_emit(plan, stepped, new, state, slice_), added)
 
 
-def _once(
+def _distinct_values(
     plan: Sweep, i: int, aggregate: AggregateColumn, new: Frame, state: State, slice_: Slice
 ) -> Increment:
-    """The different values of an aggregate's argument, as they come and go in the slice."""
+    """Return the increment of the distinct values of an aggregate's argument."""
     rows = new.select(*plan.keys, str(aggregate.argument), FROM, UNTIL, N)
-    counts = {"counts": state[f"distinct{i}"], "queue": _waiting(state["queue"], i)}
-    return count_copies((rows, rows.clear()), counts, "distinct", slice_)
+    counts = {"counts": state[f"distinct{i}"], "queue": _select_events(state["queue"], i)}
+    return step_counts((rows, rows.clear()), counts, "distinct", slice_)
 
 
-def _waiting(queue: Frame, of: int | None) -> Frame:
-    """The events in a queue of one aggregate's values, or those of the groups themselves."""
+def _select_events(queue: Frame, of: int | None) -> Frame:
+    """Return the events in a queue that concern one aggregate's values, or the groups (None)."""
     if _OF not in queue.columns:
         return queue if of is None else queue.clear()
     found = queue.filter(pl.col(_OF).is_null() if of is None else pl.col(_OF) == of)
-    unused = [a.column for a, column in accumulators_of(found).items() if column.null_count() == found.height]
+    unused = [
+        a.column for a, column in find_accumulators(found).items() if column.null_count() == found.height
+    ]
     return found.drop(unused)
 
 
-def _beginning() -> Events:
-    """Without keys there is one group from the beginning of time, be it empty."""
+def _initial_event() -> Events:
+    """Return the event that opens the only group of an aggregation without keys at the least instant."""
     zero = np.zeros(1, dtype=np.int64)
     return Events(pl.DataFrame(), zero, zero, zero + LEAST, {ROWS: zero})
 
 
 def empty_sweep(plan: Sweep, new: Frame) -> dict[str, Frame]:
-    """The state before the first step."""
+    """Return the state before the first step."""
     keys = {k: new.schema[k] for k in plan.keys}
     empty = pl.DataFrame(schema={**keys, UNTIL: pl.Int64, ROWS.column: pl.Int64})
     state = {"queue": empty, "sums": empty}
@@ -223,8 +215,8 @@ def empty_sweep(plan: Sweep, new: Frame) -> dict[str, Frame]:
     return state
 
 
-def _emitted(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slice) -> Frame:
-    """Closes what was there, emits what changes; equal neighbours are one."""
+def _emit(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slice) -> Frame:
+    """Return retractions of the previous values, and a row for each new value; equal steps are merged."""
     values = _values(plan, stepped, new, state)
     there = stepped.sums[ROWS] > 0 if plan.keys else np.ones(stepped.size, dtype=bool)
     if not plan.keys and slice_.first:
@@ -236,7 +228,7 @@ def _emitted(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slic
     kept = np.flatnonzero(stepped.first | differs)
     first, ids, since = stepped.first[kept], stepped.ids[kept], stepped.times[kept]
     until = next_instants(ids, since)
-    # What was carried over is taken back from the first change on.
+    # The previous value is retracted from the first change on.
     shown = np.flatnonzero(there[kept] & (~first | (until < INFINITY)))
     first, since, until = first[shown], since[shown], until[shown]
     change = {
@@ -246,28 +238,28 @@ def _emitted(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slic
     }
     rows = kept[shown]
     outputs = {a.output: values[a.output].gather(rows) for a in plan.aggregates}
-    return keyed(stepped.groups, plan.keys, ids[shown], {**outputs, **change})
+    return pick_keys(stepped.groups, plan.keys, ids[shown], {**outputs, **change})
 
 
 def _values(plan: Sweep, stepped: Steps, new: Frame, state: State) -> dict[str, pl.Series]:
-    """The aggregates' values at each step."""
+    """Return the aggregates' values at each step."""
     plain = [*plan.plain, *plan.deduplicated]
-    values = answers(stepped.sums, stepped.size, plain, new.schema)
+    values = aggregate_values(stepped.sums, stepped.size, plain, new.schema)
     if plan.extremes:
         values |= extreme_values(plan.extremes, plan.keys, plan.signed, stepped, new, state["rows"])
     return values
 
 
 def compact_sweep(plan: Sweep, name: str, rows: Frame, bound: int) -> Frame:
-    """A part of the state made small: sums and events of one instant added up, useless rows gone."""
+    """Compact a part of the state: sum equal sums and events, drop rows that cannot be MIN or MAX."""
     if name == "rows":
         return prune_extremes(plan.extremes, plan.keys, plan.signed, rows, bound)
     values = {i: [*plan.keys, str(aggregate.argument)] for i, aggregate in plan.deduplicated}
     if name == "queue":
-        groups = _waiting(rows, None)
+        groups = _select_events(rows, None)
         parts = [compact_events(groups, plan.keys, by_time=True, keeps_instants=bool(plan.extremes))]
         for i, keys in values.items():
-            waiting = compact_events(_waiting(rows, i), keys, by_time=True)
+            waiting = compact_events(_select_events(rows, i), keys, by_time=True)
             parts.append(waiting.with_columns(pl.lit(i, pl.Int32).alias(_OF)))
         return pl.concat(parts, how="diagonal")
     of = name.removeprefix("distinct")

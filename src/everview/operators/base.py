@@ -1,9 +1,9 @@
-"""What every physical operator is: a frozen record that planner, executor, storage and EXPLAIN all read.
+"""The base classes of physical operators: frozen records for planner, executor, storage and EXPLAIN.
 
 The columns of an operator's output go by position, c0, c1, …, so that no two names can clash. An operator is
-known by a digest of all that it computes: equal operators run once and have one state, in whatever views they
-occur. Operators without state are evaluated row by row (by Catalyst, or on whole columns inside a task);
-operators with state are increments: new rows and state in, rows out and what to add to the state.
+identified by a digest of all that it computes: equal operators run once and have one state, in whatever views
+they occur. Operators without state are evaluated row by row (by Catalyst, or on whole columns inside a task);
+operators with state are increments: new rows and state in, output and rows to add to the state out.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import ClassVar, Self
 from everview.algebra.expressions import Cast, Column, Expression
 from everview.algebra.time import INFINITY, length_text
 from everview.algebra.types import DOUBLE, FLOAT, DataType
-from everview.operators.columnar.frame import Frame, Increment, Slice, consolidate
+from everview.operators.columnar.frame import Frame, Increment, Slice, consolidate_frame
 from everview.temporal.life import Length
 
-# For each column of an output, the column of an input that it is; None: it is computed, or of another input.
+# For each output column, the equal column of an input; None: it is computed, or of another input.
 InputColumns = tuple[int | None, ...]
 
 
@@ -46,11 +46,11 @@ class Growth(IntEnum):
 
 @dataclass(frozen=True)
 class InputRows:
-    """How the rows of an operator's input come and go, as far as the plan knows; and what EXPLAIN calls them.
+    """What the plan says of the lifetime of an input's rows, and their name in EXPLAIN.
 
     `lasts` is the longest time that a row holds (None: it ends when it is retracted; `until` says that in
     words), `waits` the longest time for which a known begin or end lies ahead (0: none does). `in_order`
-    says that rows end in the order in which they came, `signed` that they may be retracted,
+    says that rows end in the order of their arrival, `signed` that they may be retracted,
     `grows_groups` that an aggregate over them has ever more groups.
 
     >>> InputRows("left input", 10, 10, signed=False).expires_within, InputRows("left input").expires_within
@@ -68,18 +68,18 @@ class InputRows:
 
     @property
     def expires_within(self) -> int | None:
-        """The longest time after which a row ends, where ends are known but not in order (paper 2, 5.3.2)."""
+        """The longest lifetime of a row, where ends are known but not in order (paper 2, 5.3.2)."""
         known = self.lasts is not None and self.lasts < INFINITY
         return self.lasts if known and not self.in_order and not self.signed else None
 
 
 @dataclass(frozen=True)
 class StatePart:
-    """A part of an operator's state: its trace, what it holds and how long a row of it is kept.
+    """A part of an operator's state: the name of its trace, its content, how long a row is kept.
 
-    `until` says what ends a row whose time cannot be known. With `expires_within`, rows are laid out by their
+    `until` says what ends a row whose end is not known. With `expires_within`, rows are laid out by their
     ends, so that whole files expire (paper 2, 5.3.2). Of a `queue` only the rows that are due are read.
-    `may_cancel` says that compaction can add rows up.
+    `may_cancel` says that compaction can sum rows.
 
     >>> print(StatePart("left", "left input", 10_000_000)), print(StatePart("left", "left input", INFINITY))
     left input, 10 s
@@ -121,19 +121,19 @@ class StatePart:
                 return length_text(length)
 
     @property
-    def manner(self) -> str:
+    def retention(self) -> str:
         """How long a row is kept, and whether by expiry buckets."""
         return self.duration if self.expires_within is None else f"{self.duration}, in expiry buckets"
 
     def __str__(self) -> str:
-        return f"{self.text}, {self.manner}" if self.manner else self.text
+        return f"{self.text}, {self.retention}" if self.retention else self.text
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
     """The root of all physical operators.
 
-    `digest` stands for all that an operator computes and what is below it. `rows` describes its inputs; it
+    `digest` identifies the operator and all that is below it. `rows` describes its inputs; it
     changes no result and is no part of the digest.
     """
 
@@ -185,7 +185,7 @@ class Operator:
         return tuple(every for _ in self.inputs)
 
     def is_broadcast(self, number: int) -> bool:
-        """Whether every partition needs all rows of an input."""
+        """Return whether every partition needs all rows of an input."""
         return False
 
     @property
@@ -199,7 +199,7 @@ class Operator:
 
 
 def _digest(operator: Operator) -> str:
-    """Return what an operator is in a few letters; its inputs count by their own digests."""
+    """Return the digest of an operator's kind and fields; inputs are represented by their own digests."""
     values = [getattr(operator, f.name) for f in fields(operator) if f.init and f.name != "rows"]
     parts = [v.digest if isinstance(v, Operator) else repr(v) for v in values]
     return hashlib.blake2b("\0".join([operator.kind, *parts]).encode(), digest_size=16).hexdigest()
@@ -207,75 +207,75 @@ def _digest(operator: Operator) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StatefulOperator(Operator, ABC):
-    """An operator that keeps state and needs the rows of one key in one place.
+    """An operator that keeps state and needs the rows of one key in one partition.
 
-    Its increment is a pure function of the new rows, its state and the slice. A state is only ever added to:
-    `compact` makes what was added small again, and changes no answer.
+    Its increment is a pure function of the new rows, its state and the slice. A step only adds rows to the
+    state: `compact` makes them fewer, and changes no result.
     """
 
-    # Whether a row's begin is part of what the state says, so that compaction must not move it.
+    # Whether the begins of rows in the state matter, so that compaction must not move them.
     keeps_begins: ClassVar[bool] = False
 
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
-        """The key: for each of its columns the position on every input. Rows with equal keys must meet.
+        """The key: for each of its columns the position on every input.
 
-        Where rows are worked on alone they could lie anywhere, but then their state would, too; so the key
-        is the whole record unless an operator has a smaller one.
+        Rows with equal keys must be in one partition. An operator without a smaller key has the whole
+        record as its key, so that the state of a row is always in the same partition.
         """
         return tuple((i,) * len(self.inputs) for i in range(len(self.inputs[0].types)))
 
     @property
     @abstractmethod
     def state(self) -> tuple[StatePart, ...]:
-        """All parts of the state that can have rows."""
+        """The parts of the state that can have rows."""
 
     def rows_of(self, number: int) -> InputRows:
-        """What is known of the rows of an input; nothing, where the plan does not say."""
+        """Return what is known of the rows of an input; the default if the plan does not say."""
         return self.rows[number] if number < len(self.rows) else InputRows()
 
     @abstractmethod
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        """Return the state before the first step; of `new` only the types count."""
+        """Return the state before the first step; only the types of `new` are used."""
 
     @abstractmethod
     def increment(self, new: Sequence[Frame], state: Mapping[str, Frame], slice_: Slice) -> Increment:
         """Evaluate one slice in one partition: the new rows of each input, on top of the state."""
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
-        """Make rows of a part of the state fewer; no answer after the bound changes."""
-        return consolidate(rows) if self.keeps_begins else consolidate(rows, bound)
+        """Make rows of a part of the state fewer; no result after the bound changes."""
+        return consolidate_frame(rows) if self.keeps_begins else consolidate_frame(rows, bound)
 
     def expiry(self, bound: int) -> int:
-        """Return the instant up to which rows have ended that no answer after the bound needs."""
+        """Return the instant at or before which rows have ended that no result after the bound needs."""
         return bound
 
     def parts_to_read(self, new: Sequence[Frame]) -> set[str] | None:
         """Return the parts of the state that a step over these rows reads; None: all."""
         return None
 
-    def wakes(self, slice_: Slice, has_state: bool) -> bool:
-        """Whether it has work in a slice without new rows, besides what is due in a queue."""
+    def runs_without_rows(self, slice_: Slice, has_state: bool) -> bool:
+        """Return whether it must run in a slice without new rows, even if nothing in a queue is due."""
         return False
 
 
-def two_inputs_key(left: Sequence[int], right: Sequence[int], size: int) -> tuple[tuple[int, ...], ...]:
-    """Return the key of a join; without an equality its left rows may lie anywhere."""
+def join_key(left: Sequence[int], right: Sequence[int], size: int) -> tuple[tuple[int, ...], ...]:
+    """Return the key of a join; without an equality, its left rows may be in any partition."""
     return tuple(zip(left, right, strict=True)) or tuple((i,) for i in range(size))
 
 
-def side_by_side(left: int, right: int) -> tuple[InputColumns, InputColumns]:
+def join_input_columns(left: int, right: int) -> tuple[InputColumns, InputColumns]:
     """Return the input columns of a join: the left columns, then the right ones."""
     return (*range(left), *[None] * right), (*[None] * left, *range(right))
 
 
 def sides_to_read(new: Sequence[Frame]) -> set[str]:
-    """Return the sides of a join's state that a step reads: new rows only meet old ones of the other side."""
+    """Return the sides of a join's state that a step reads: those whose other side has new rows."""
     return {part for part, other in (("left", new[1]), ("right", new[0])) if not other.is_empty()}
 
 
 def source_column(expression: Expression) -> int | None:
-    """Return the column that an expression is, perhaps widened; equal values of both have equal hashes."""
+    """Return the column that an expression equals, perhaps widened; both have the same hash."""
     match expression:
         case Column():
             return position_of(expression)
@@ -285,7 +285,7 @@ def source_column(expression: Expression) -> int | None:
 
 
 def _keeps_hash(from_: DataType, to: DataType) -> bool:
-    """Whether a cast leaves the hash as it is: integers are hashed as BIGINT, floats as DOUBLE."""
+    """Return whether a cast keeps the hash: integers are hashed as BIGINT, floats as DOUBLE."""
     if from_.is_integer and to.is_integer:
         return from_.bits <= to.bits
     return from_ == to or (from_ == FLOAT and to == DOUBLE)

@@ -14,14 +14,14 @@ from everview.operators.columnar.profile import distinct_rows, distinct_unsigned
 class DistinctOperator(StatefulOperator):
     """Every record once: δ, or δ* if rows are never retracted.
 
-    State: δ keeps its input; δ* only what is covered, that is, what it has emitted.
+    State: δ keeps its input; δ* keeps the covered intervals, which are its output.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> once = DistinctOperator(ScanOperator("s", (INT,)), signed=False)
-    >>> rows = changes({"c0": [1]}, [(0, 9, 1)])
-    >>> step = once.increment([rows], {"covered": changes({"c0": [1]}, [(0, 5, 1)])}, Slice(-1, 9))
+    >>> rows = make_frame({"c0": [1]}, [(0, 9, 1)])
+    >>> step = once.increment([rows], {"covered": make_frame({"c0": [1]}, [(0, 5, 1)])}, Slice(-1, 9))
     >>> step.output.rows(), step.added["covered"].drop("_hash").rows()
     ([(1, 5, 9, 1)], [(1, 5, 9, 1)])
     """
@@ -34,13 +34,13 @@ class DistinctOperator(StatefulOperator):
 
     @property
     def method(self) -> str:
-        """The name that paper 2 has for it."""
+        """The name of the algorithm in paper 2."""
         return "δ" if self.signed else "δ*"
 
     @property
     def state(self) -> tuple[StatePart, ...]:
         rows = self.rows_of(0)
-        return (StatePart.of(self._part, rows, "" if self.signed else _covered(rows.label)),)
+        return (StatePart.of(self._part, rows, "" if self.signed else _state_text(rows.label)),)
 
     @property
     def _part(self) -> str:
@@ -53,5 +53,5 @@ class DistinctOperator(StatefulOperator):
         return distinct_rows(new[0], state) if self.signed else distinct_unsigned(new[0], state)
 
 
-def _covered(label: str) -> str:
+def _state_text(label: str) -> str:
     return "what is covered" if label == "its input" else label

@@ -16,14 +16,14 @@ from everview.operators.project import column_expression
 
 @dataclass(frozen=True, eq=False)
 class FilterOperator(Operator):
-    """The rows for which a condition is true. Light if the condition only asks for columns that are not NULL.
+    """The rows for which a condition is true. Light if the condition only tests columns for NULL.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> scan = ScanOperator("s", (INT,))
     >>> present = FilterOperator(scan, Not(IsNull(scan.columns[0])))
-    >>> present.is_light, present.apply([changes({"c0": [1, None]}, [(0, 5, 1), (3, 9, 1)])]).rows()
+    >>> present.is_light, present.apply([make_frame({"c0": [1, None]}, [(0, 5, 1), (3, 9, 1)])]).rows()
     (True, [(1, 0, 5, 1)])
     """
 

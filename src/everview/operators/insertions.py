@@ -6,35 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from everview.algebra.time import INFINITY
 from everview.operators.base import Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     N,
     Slice,
     State,
-    added_up,
     record_columns,
-    stacked,
+    stack_frames,
+    sum_by_key,
 )
 from everview.operators.columnar.lazy import pl
 
 
 @dataclass(frozen=True, eq=False)
 class InsertionsOperator(StatefulOperator):
-    """ISTREAM, or with `deletions` DSTREAM: a row for every copy more (or fewer) than just before.
+    """ISTREAM, or with `deletions` DSTREAM: the increase (or decrease) of multiplicity at each instant.
 
-    From snapshot to snapshot, never row by row: adjacent intervals are no change. State: the begins and ends
+    Snapshots are compared, not rows: adjacent intervals are no change. State: the begins and ends
     to come.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> inserted = InsertionsOperator(ScanOperator("s", (INT,)), deletions=False)
-    >>> rows = changes({"c0": [1, 1]}, [(1, 5, 1), (5, 9, 1)])
+    >>> rows = make_frame({"c0": [1, 1]}, [(1, 5, 1), (5, 9, 1)])
     >>> inserted.increment([rows], inserted.empty_state([rows]), Slice(0, 6)).output.rows()
     [(1, 1, 9223372036854775807, 1)]
     """
@@ -59,9 +59,9 @@ class InsertionsOperator(StatefulOperator):
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         arriving = _begins_and_ends(new[0])
-        coming = stacked([state["coming"], arriving])
+        coming = stack_frames([state["coming"], arriving])
         due = coming.filter((pl.col(UNTIL) > slice_.b0) & (pl.col(UNTIL) <= slice_.b1))
-        net = added_up(due, [*record_columns(new[0]), UNTIL], [N])
+        net = sum_by_key(due, [*record_columns(new[0]), UNTIL], [N])
         wanted = net.filter(pl.col(N) < 0 if self.deletions else pl.col(N) > 0)
         output = wanted.with_columns(
             pl.col(UNTIL).alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.col(N).abs().alias(N)
@@ -73,4 +73,4 @@ def _begins_and_ends(rows: Frame) -> Frame:
     """Return the begins (+n) and ends (-n) of rows, each alive until it is due."""
     begins = rows.with_columns(pl.col(FROM).alias(UNTIL))
     ends = rows.filter(pl.col(UNTIL) < INFINITY).with_columns((-pl.col(N)).alias(N))
-    return stacked([begins, ends]).with_columns(pl.lit(0, pl.Int64).alias(FROM))
+    return stack_frames([begins, ends]).with_columns(pl.lit(0, pl.Int64).alias(FROM))

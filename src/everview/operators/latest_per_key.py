@@ -1,4 +1,4 @@
-"""Latest per key: a tagged stream, in which a row replaces the one of the same key (paper 5, 4.1)."""
+"""Latest per key: a tagged stream, in which a row replaces the previous row of its key (paper 5, 4.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 from everview.algebra.types import BOOLEAN
 from everview.operators.base import Operator, StatefulOperator, StatePart, column
 from everview.operators.columnar.frame import Frame, Increment, Slice, State
-from everview.operators.columnar.pushed_out import latest_per_key
+from everview.operators.columnar.latest import latest_per_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,11 @@ class LatestPerKeyOperator(StatefulOperator):
     State: the latest row of each key.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import INFINITY, changes
+    >>> from everview.operators.columnar.frame import make_frame
+    >>> from everview.algebra.time import INFINITY
     >>> from everview.operators.scan import ScanOperator
     >>> latest = LatestPerKeyOperator(ScanOperator("s", (INT, BOOLEAN)), (0,), (0,))
-    >>> rows = changes({"c0": [1, 1], "c1": [False, True]}, [(1, INFINITY, 1), (4, INFINITY, 1)])
+    >>> rows = make_frame({"c0": [1, 1], "c1": [False, True]}, [(1, INFINITY, 1), (4, INFINITY, 1)])
     >>> latest.increment([rows], latest.empty_state([rows]), Slice(0, 9)).output.rows()
     [(1, 1, 4, 1)]
     """

@@ -12,15 +12,15 @@ from everview.operators.columnar.profile import profile_difference
 
 @dataclass(frozen=True, eq=False)
 class MultisetOperator(StatefulOperator):
-    """A function of how often a record occurs on both sides: difference, intersection or max_union.
+    """A function of the multiplicities of a record on both sides: difference, intersection or max_union.
 
     State: both inputs.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> less = MultisetOperator(ScanOperator("s", (INT,)), ScanOperator("r", (INT,)), "difference")
-    >>> left, right = changes({"c0": [1]}, [(0, 9, 2)]), changes({"c0": [1]}, [(5, 20, 1)])
+    >>> left, right = make_frame({"c0": [1]}, [(0, 9, 2)]), make_frame({"c0": [1]}, [(5, 20, 1)])
     >>> less.increment([left, right], less.empty_state([left, right]), Slice(-1, 9)).output.rows()
     [(1, 0, 5, 2), (1, 5, 9, 1)]
     """

@@ -1,4 +1,4 @@
-"""Negate: the same rows with n negative; added to others, it subtracts (DESIGN section 3)."""
+"""Negate: the same rows with -n; a union with it is a difference (DESIGN section 3)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from everview.operators.columnar.lazy import pl
 
 @dataclass(frozen=True, eq=False)
 class NegateOperator(Operator):
-    """The rows of the input with the sign of n turned.
+    """The rows of the input with -n in place of n.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
-    >>> NegateOperator(ScanOperator("s", (INT,))).apply([changes({"c0": [1]}, [(0, 5, 2)])]).rows()
+    >>> NegateOperator(ScanOperator("s", (INT,))).apply([make_frame({"c0": [1]}, [(0, 5, 2)])]).rows()
     [(1, 0, 5, -2)]
     """
 

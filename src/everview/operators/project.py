@@ -17,11 +17,11 @@ from everview.operators.columnar.types import column_type
 class ProjectOperator(Operator):
     """New columns from the old ones. Light if it only moves columns, widens them or adds constants.
 
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> scan = ScanOperator("s", (T.INT, T.STRING))
     >>> moved = ProjectOperator(scan, (scan.columns[1], Literal(7, T.INT)))
-    >>> moved.is_light, moved.apply([changes({"c0": [1], "c1": ["a"]}, [(0, 5, 1)])]).rows()
+    >>> moved.is_light, moved.apply([make_frame({"c0": [1], "c1": ["a"]}, [(0, 5, 1)])]).rows()
     (True, [('a', 7, 0, 5, 1)])
     """
 
@@ -60,7 +60,7 @@ def column_expression(expression: Expression) -> pl.Expr:
 
 
 def _constant(value: object, type_: T.DataType) -> pl.Expr:
-    """Return a constant; times are integers in a plan, and get their type here."""
+    """Return a constant; instants are integers in a plan, and are cast here."""
     wanted = column_type(type_)
     counts = {T.TIMESTAMP: pl.Int64, T.INTERVAL: pl.Int64, T.DATE: pl.Int32}.get(type_)
     return pl.lit(value, wanted) if counts is None or value is None else pl.lit(value, counts).cast(wanted)

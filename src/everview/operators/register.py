@@ -10,7 +10,7 @@ from everview.operators.base import Operator
 
 @dataclass(frozen=True, eq=False)
 class RegisterOperator(Operator):
-    """The rows in a register of a task; stands for an input where an operator is sent alone."""
+    """The rows in a register of a task: the input of an operator that is sent to a task without its plan."""
 
     number: int
     of: tuple[DataType, ...]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everview.algebra.time import Grid
+from everview.algebra.time import INFINITY, Grid
 from everview.operators.base import Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     Slice,
     State,
-    consolidate,
-    stacked,
+    consolidate_frame,
+    stack_frames,
 )
 from everview.operators.columnar.lazy import pl
 
@@ -25,13 +24,13 @@ from everview.operators.columnar.lazy import pl
 class RelationStreamOperator(StatefulOperator):
     """RSTREAM: the relation at every point of the grid from the first timestamp to the present.
 
-    So a row that holds for ever is not streamed out for ever. State: the input.
+    So a row that never ends has finitely many points. State: the input.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> stream = RelationStreamOperator(ScanOperator("s", (INT,)), Grid(2))
-    >>> rows = changes({"c0": [1]}, [(1, INFINITY, 1)])
+    >>> rows = make_frame({"c0": [1]}, [(1, INFINITY, 1)])
     >>> last = Slice(0, INFINITY - 1, present=5)
     >>> stream.increment([rows], stream.empty_state([rows]), last).output[FROM].to_list()
     [2, 4]
@@ -50,12 +49,12 @@ class RelationStreamOperator(StatefulOperator):
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {"rows": new[0].clear()}
 
-    def wakes(self, slice_: Slice, has_state: bool) -> bool:
-        begin, end = slice_.ticking
+    def runs_without_rows(self, slice_: Slice, has_state: bool) -> bool:
+        begin, end = slice_.tick_range
         return has_state and begin <= end and self.grid.ceil(begin) <= end
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
-        begin, end = slice_.ticking
+        begin, end = slice_.tick_range
         if begin > end:
             return Increment(new[0].clear(), {"rows": new[0]})
         step, origin = self.grid.step, pl.lit(self.grid.origin, pl.Int64)
@@ -63,7 +62,7 @@ class RelationStreamOperator(StatefulOperator):
         high = pl.min_horizontal(pl.col(UNTIL) - 1, pl.lit(end, pl.Int64))
         first = origin - ((origin - low) // step) * step
         streamed = (
-            stacked([state["rows"], new[0]])
+            stack_frames([state["rows"], new[0]])
             .with_columns(first.alias("_first"), high.alias("_last"))
             .filter(pl.col("_first") <= pl.col("_last"))
             .with_columns(pl.int_ranges("_first", pl.col("_last") + 1, step).alias(FROM))
@@ -71,4 +70,4 @@ class RelationStreamOperator(StatefulOperator):
             .with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
             .select(new[0].columns)
         )
-        return Increment(consolidate(streamed), {"rows": new[0]})
+        return Increment(consolidate_frame(streamed), {"rows": new[0]})

@@ -1,4 +1,4 @@
-"""Row window: the latest rows, of all or of each partition (paper 4, 3.2)."""
+"""Row window: the latest rows of a stream, or of each partition of it (paper 4, 3.2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from everview.operators.base import Operator, StatefulOperator, StatePart, column
 from everview.operators.columnar.frame import Frame, Increment, Slice, State
-from everview.operators.columnar.pushed_out import latest_rows
+from everview.operators.columnar.latest import latest_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,11 @@ class RowWindowOperator(StatefulOperator):
     rows in the window.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import INFINITY, changes
+    >>> from everview.operators.columnar.frame import make_frame
+    >>> from everview.algebra.time import INFINITY
     >>> from everview.operators.scan import ScanOperator
     >>> last = RowWindowOperator(ScanOperator("s", (INT,)), 2, (), (0,))
-    >>> rows = changes({"c0": [1, 2, 3]}, [(1, INFINITY, 1), (4, INFINITY, 1), (6, INFINITY, 1)])
+    >>> rows = make_frame({"c0": [1, 2, 3]}, [(1, INFINITY, 1), (4, INFINITY, 1), (6, INFINITY, 1)])
     >>> last.increment([rows], last.empty_state([rows]), Slice(0, 9)).output.rows()
     [(1, 1, 6, 1), (2, 4, 9223372036854775807, 1), (3, 6, 9223372036854775807, 1)]
     """

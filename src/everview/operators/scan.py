@@ -1,4 +1,4 @@
-"""Scan: the new rows of a stream, a table or, for questions, the kept changes of a view."""
+"""Scan: the new rows of a stream or a table or, for ad hoc queries, the kept changes of a view."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from everview.operators.columnar.frame import BEFORE_ALL
 class ScanOperator(Operator):
     """The new rows of a stream or a table, or with the kind "view" the kept changes of a view.
 
-    With `since`, only rows that begin after it: such a reader has not seen the earlier rows and shares no
-    state with one that has.
+    With `since`, only rows that begin after it: an operator over such a scan does not share its state with
+    one that has read the earlier rows.
     """
 
     relation: str

@@ -12,7 +12,7 @@ from everview.operators.base import Operator
 class SyncEveryOperator(Operator):
     """A row (e, from, until, n) becomes (e, φ(from), φ(until), n), φ(t) the first point at or after t.
 
-    What comes and goes between two points vanishes. Catalyst evaluates the closed form.
+    Rows that begin and end between two points are dropped. Catalyst evaluates the closed form.
     """
 
     input: Operator

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from everview.algebra.time import INFINITY
 from everview.operators.base import InputColumns, Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import (
     FROM,
-    INFINITY,
     UNTIL,
     Frame,
     Increment,
     N,
     Slice,
     State,
-    consolidate,
-    stacked,
+    consolidate_frame,
+    stack_frames,
 )
 from everview.operators.columnar.lazy import np, pl
 
@@ -28,16 +28,16 @@ _POINT = "_point"
 class SyncOnOperator(StatefulOperator):
     """Rows appear and end at the first point at or after their begin and end.
 
-    `points` has the rows that are inserted into the synchronization stream; a point is the instant at which
-    a row with just that instant is inserted. A row waits until the point after its begin has come; if the one
-    after its end has not, it is emitted open and closed later. State: the begins and ends that wait.
+    `points` has the insertions of the synchronization stream; a point is an instant at which a row with that
+    instant as its value is inserted. A row waits for the first point at or after its begin; if that of its
+    end has not come, the row is emitted open and closed later. State: the begins and ends that wait.
 
     >>> from everview.algebra.types import INT, TIMESTAMP
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> sync = SyncOnOperator(ScanOperator("s", (INT,)), ScanOperator("p", (TIMESTAMP,)))
-    >>> rows = changes({"c0": [1, 2]}, [(1, 9, 1), (5, 7, 1)])
-    >>> points = changes({"c0": [4, 8]}, [(4, INFINITY, 1), (8, INFINITY, 1)])
+    >>> rows = make_frame({"c0": [1, 2]}, [(1, 9, 1), (5, 7, 1)])
+    >>> points = make_frame({"c0": [4, 8]}, [(4, INFINITY, 1), (8, INFINITY, 1)])
     >>> sync.increment([rows, points], sync.empty_state([rows, points]), Slice(0, 8)).output.rows()
     [(1, 4, 9223372036854775807, 1)]
     """
@@ -69,15 +69,15 @@ class SyncOnOperator(StatefulOperator):
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         points = new[1].filter(pl.col("c0").cast(pl.Int64) == pl.col(FROM))[FROM].unique()
-        queue = stacked([state["waiting"], _open_rows(new[0])])
+        queue = stack_frames([state["waiting"], _open_rows(new[0])])
         instants = np.sort(points.to_numpy())
         position = np.searchsorted(instants, queue[FROM].to_numpy())
         come = position < len(instants)
         at = np.where(come, np.append(instants, INFINITY)[position], INFINITY)
         # A begin or an end whose point has come is an open row from that point on: +n or -n.
         ready = queue.with_columns(pl.Series(_POINT, at)).filter(pl.Series(come))
-        output = consolidate(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
-        return Increment(output, {"waiting": _replaced(state["waiting"], queue.filter(pl.Series(~come)))})
+        output = consolidate_frame(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
+        return Increment(output, {"waiting": _state_change(state["waiting"], queue.filter(pl.Series(~come)))})
 
 
 def _open_rows(rows: Frame) -> Frame:
@@ -85,9 +85,9 @@ def _open_rows(rows: Frame) -> Frame:
     ends = rows.filter(pl.col(UNTIL) < INFINITY).with_columns(
         pl.col(UNTIL).alias(FROM), (-pl.col(N)).alias(N)
     )
-    return stacked([rows, ends]).with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
+    return stack_frames([rows, ends]).with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
 
 
-def _replaced(before: Frame, after: Frame) -> Frame:
-    """Return what to add to a state so that it becomes another."""
-    return consolidate(stacked([after, before.with_columns((-pl.col(N)).alias(N))]))
+def _state_change(before: Frame, after: Frame) -> Frame:
+    """Return the rows to add to a state so that it becomes another."""
+    return consolidate_frame(stack_frames([after, before.with_columns((-pl.col(N)).alias(N))]))

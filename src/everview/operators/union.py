@@ -1,4 +1,4 @@
-"""Union: the rows of both inputs (paper 1, equation 5: copies add up)."""
+"""Union: the rows of both inputs (paper 1, equation 5: multiplicities are added)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everview.operators.base import Operator
-from everview.operators.columnar.frame import Frame, stacked
+from everview.operators.columnar.frame import Frame, stack_frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,10 +14,10 @@ class UnionOperator(Operator):
     """The rows of both inputs.
 
     >>> from everview.algebra.types import INT
-    >>> from everview.operators.columnar.frame import changes
+    >>> from everview.operators.columnar.frame import make_frame
     >>> from everview.operators.scan import ScanOperator
     >>> both = UnionOperator(ScanOperator("s", (INT,)), ScanOperator("r", (INT,)))
-    >>> both.apply([changes({"c0": [1]}, [(0, 5, 1)]), changes({"c0": [1]}, [(2, 7, 1)])]).rows()
+    >>> both.apply([make_frame({"c0": [1]}, [(0, 5, 1)]), make_frame({"c0": [1]}, [(2, 7, 1)])]).rows()
     [(1, 0, 5, 1), (1, 2, 7, 1)]
     """
 
@@ -32,4 +32,4 @@ class UnionOperator(Operator):
         return True
 
     def apply(self, frames: Sequence[Frame]) -> Frame:
-        return stacked(frames)
+        return stack_frames(frames)

@@ -1,1 +1,1 @@
-"""plan"""
+"""Algebra to physical plans, and physical plans to the stages of a step."""

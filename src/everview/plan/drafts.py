@@ -1,4 +1,4 @@
-"""A stage while it is made: its ports grow by what is asked of them, its work gets numbers at the end."""
+"""A stage while it is planned: ports gain columns as nodes read them, registers are numbered last."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from everview.plan.regions import Route
 
 
 @dataclass(frozen=True)
-class Way:
-    """Where rows come from, and what Catalyst does with them on the way, from the first to the last."""
+class DraftPath:
+    """The source of some rows, and the operators that Catalyst applies to them, in order."""
 
     base: P.Operator
     through: tuple[P.Operator, ...]
 
 
 @dataclass(eq=False)
-class Opened:
-    """A port: some columns of a plan. Whoever wants rows of the plan in the same places shares it."""
+class DraftPort:
+    """A port: some columns of a plan. Nodes that read the same plan with the same route share it."""
 
     plan: P.Operator
     wanted_route: Route | None
-    everywhere: bool = False
+    broadcast: bool = False
     columns: set[int] = field(default_factory=set)
-    ways: list[Way] = field(default_factory=list)
+    paths: list[DraftPath] = field(default_factory=list)
 
     @property
     def positions(self) -> list[int]:
@@ -36,7 +36,7 @@ class Opened:
 
     @property
     def node(self) -> P.Operator:
-        """The plan of just the columns that are wanted."""
+        """The plan, projected to the columns that are read."""
         if len(self.columns) == len(self.plan.types):
             return self.plan
         return P.ProjectOperator(self.plan, tuple(self.plan.columns[i] for i in self.positions))
@@ -47,8 +47,8 @@ class Opened:
 
     @property
     def route(self) -> Route | None:
-        """Its columns that decide the partition; where any place will do, all of them."""
-        if self.everywhere:
+        """The columns that decide the partition; all of them if any partition will do."""
+        if self.broadcast:
             return None
         if self.wanted_route is None:
             return tuple(range(len(self.columns)))
@@ -56,129 +56,135 @@ class Opened:
 
 
 @dataclass(eq=False)
-class Ref:
-    """Rows in a task: those of a port as some plan has them, or what a node yields."""
+class DraftRows:
+    """Rows in a task: either the output of `node`, or expressions over the rows of `port`."""
 
-    inputs: Sequence[Ref] = ()
+    inputs: Sequence[DraftRows] = ()
     node: P.Operator | None = None
     kernel: P.StatefulOperator | None = None
     route: Route | None = None
-    opened: Opened | None = None
+    port: DraftPort | None = None
     outputs: tuple[Expression, ...] = ()
     sign: int = 1
-    cancels: bool = False  # whether rows of it may cancel
+    cancels: bool = False  # whether some of the rows may cancel
 
 
-class Draft:
-    """What a stage has to do, as far as is known."""
+class StageDraft:
+    """The ports, nodes and outputs of a stage, as far as they are planned."""
 
     def __init__(self) -> None:
-        self.ports: list[Opened] = []
-        self.refs: list[Ref] = []
-        self.writes: list[tuple[str, Ref]] = []
-        self.hands_on: list[Ref] = []
-        self._known: dict[object, Ref] = {}
+        self.ports: list[DraftPort] = []
+        self.rows: list[DraftRows] = []
+        self.writes: list[tuple[str, DraftRows]] = []
+        self.hands_on: list[DraftRows] = []
+        self._made: dict[object, DraftRows] = {}
 
-    def once(self, key: object, make: Callable[[], Ref]) -> Ref:
-        """What was made for a key before, or is made now."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
+    def make_once(self, key: object, make: Callable[[], DraftRows]) -> DraftRows:
+        """Return the rows that were made for a key, or make them."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
-    def _kept(self, ref: Ref) -> Ref:
-        self.refs.append(ref)
-        return ref
+    def _append(self, rows: DraftRows) -> DraftRows:
+        self.rows.append(rows)
+        return rows
 
-    def add(
-        self, node: P.Operator, inputs: Sequence[Ref], route: Route | None, kernel: P.StatefulOperator | None
-    ) -> Ref:
-        """What a node yields over others; `kernel` is the node itself if it keeps state in this stage."""
+    def add_node(
+        self,
+        node: P.Operator,
+        inputs: Sequence[DraftRows],
+        route: Route | None,
+        kernel: P.StatefulOperator | None,
+    ) -> DraftRows:
+        """Add a node over rows of the task; `kernel` is the node itself if it keeps state in this stage."""
         cancels = isinstance(node, P.UnionOperator) or (kernel is None and any(i.cancels for i in inputs))
-        return self._kept(Ref(inputs, node, kernel, route, cancels=cancels))
+        return self._append(DraftRows(inputs, node, kernel, route, cancels=cancels))
 
-    def port(self, node: P.Operator, route: Route | None, everywhere: bool) -> Ref:
-        """The rows of a plan that is worked out before the stage, from a port that others may share."""
+    def read_port(self, node: P.Operator, route: Route | None, broadcast: bool) -> DraftRows:
+        """Return the rows of a plan that is computed before the stage, from a port that may be shared."""
         plan, outputs, sign = strip_moves(node)
         below = None if route is None else [source_column(outputs[i]) for i in route]
         if below is not None and None in below:
             plan, outputs, sign, below = node, node.columns, 1, list(route or ())
-        places = None if below is None else tuple(i for i in below if i is not None)
-        opened = self._opened(plan, places, everywhere)
-        opened.columns |= {position_of(c) for e in outputs for c in e.columns()}
-        opened.columns |= set(places or ())
-        key = (id(opened), outputs, sign)
-        return self.once(key, lambda: self._kept(Ref(opened=opened, outputs=outputs, sign=sign)))
+        wanted = None if below is None else tuple(i for i in below if i is not None)
+        port = self._find_port(plan, wanted, broadcast)
+        port.columns |= {position_of(c) for e in outputs for c in e.columns()}
+        port.columns |= set(wanted or ())
+        key = (id(port), outputs, sign)
+        return self.make_once(key, lambda: self._append(DraftRows(port=port, outputs=outputs, sign=sign)))
 
-    def _opened(self, plan: P.Operator, places: Route | None, everywhere: bool) -> Opened:
-        for opened in self.ports:
-            same_place = places is None or opened.wanted_route == places
-            if opened.plan == plan and not opened.ways and opened.everywhere == everywhere and same_place:
-                return opened
-        self.ports.append(Opened(plan, places, everywhere))
+    def _find_port(self, plan: P.Operator, route: Route | None, broadcast: bool) -> DraftPort:
+        """Return the port of a plan with this route; open one if there is none."""
+        for port in self.ports:
+            same_route = route is None or port.wanted_route == route
+            if port.plan == plan and not port.paths and port.broadcast == broadcast and same_route:
+                return port
+        self.ports.append(DraftPort(plan, route, broadcast))
         return self.ports[-1]
 
-    def write_port(self, view: str, way: Way, types: tuple[DataType, ...]) -> None:
-        """Rows of a view that come in just to be written."""
+    def write_port(self, view: str, path: DraftPath, types: tuple[DataType, ...]) -> None:
+        """Write the rows of a path to a view; they enter the stage only for that."""
 
-        def made() -> Ref:
-            rows = P.RegisterOperator(0, types)
-            opened = Opened(rows, None, columns=set(range(len(types))))
-            self.ports.append(opened)
-            ref = self._kept(Ref(opened=opened, outputs=rows.columns))
-            self.writes.append((view, ref))
-            return ref
+        def make() -> DraftRows:
+            register = P.RegisterOperator(0, types)
+            port = DraftPort(register, None, columns=set(range(len(types))))
+            self.ports.append(port)
+            rows = self._append(DraftRows(port=port, outputs=register.columns))
+            self.writes.append((view, rows))
+            return rows
 
-        opened = self.once((view, "written"), made).opened
-        assert opened is not None
-        opened.ways.append(way)
+        port = self.make_once((view, "written"), make).port
+        assert port is not None
+        port.paths.append(path)
 
-    # The end
+    # The finished stage
 
-    def numbers(self) -> dict[Ref, int]:
-        """The register of each piece: ports, then work. A port as it is needs no work."""
-        found: dict[Ref, int] = {}
+    def number_registers(self) -> dict[DraftRows, int]:
+        """Return the register of each rows object: ports first, then nodes. A plain port needs no node."""
+        found: dict[DraftRows, int] = {}
         following = len(self.ports)
-        for ref in self.refs:
-            if ref.opened is not None and self._is_plain(ref, ref.opened):
-                found[ref] = self.ports.index(ref.opened)
+        for rows in self.rows:
+            if rows.port is not None and self._is_plain(rows, rows.port):
+                found[rows] = self.ports.index(rows.port)
             else:
-                following += 1 + (ref.opened is not None and ref.sign < 0)
-                found[ref] = following - 1
+                following += 1 + (rows.port is not None and rows.sign < 0)
+                found[rows] = following - 1
         return found
 
     @staticmethod
-    def _is_plain(ref: Ref, opened: Opened) -> bool:
-        return ref.sign > 0 and ref.outputs == tuple(opened.plan.columns[i] for i in opened.positions)
+    def _is_plain(rows: DraftRows, port: DraftPort) -> bool:
+        return rows.sign > 0 and rows.outputs == tuple(port.plan.columns[i] for i in port.positions)
 
-    def work(
-        self, numbers: Mapping[Ref, int]
+    def list_nodes(
+        self, registers: Mapping[DraftRows, int]
     ) -> Iterator[tuple[P.Operator, P.StatefulOperator | None, Route | None]]:
-        """The nodes to run, in order, their inputs registers."""
-        for ref in self.refs:
-            if ref.opened is None:
-                assert ref.node is not None
-                given = [P.RegisterOperator(numbers[i], _types(i)) for i in ref.inputs]
-                yield ref.node.with_inputs(given), ref.kernel, ref.route
-            elif not self._is_plain(ref, ref.opened):
-                yield from ((node, None, None) for node in self._unpacked(ref, ref.opened, numbers[ref]))
+        """Yield the nodes to run, in order, with registers as their inputs."""
+        for rows in self.rows:
+            if rows.port is None:
+                assert rows.node is not None
+                inputs = [P.RegisterOperator(registers[i], _row_types(i)) for i in rows.inputs]
+                yield rows.node.with_inputs(inputs), rows.kernel, rows.route
+            elif not self._is_plain(rows, rows.port):
+                projected = self._project_port(rows, rows.port, registers[rows])
+                yield from ((node, None, None) for node in projected)
 
-    def _unpacked(self, ref: Ref, opened: Opened, number: int) -> Iterator[P.Operator]:
-        rows = P.RegisterOperator(self.ports.index(opened), opened.types)
-        read = [opened.plan.columns[p] for p in opened.positions]
-        moved: dict[Expression, Expression] = {c: rows.columns[i] for i, c in enumerate(read)}
-        columns = P.ProjectOperator(rows, tuple(substitute(e, moved) for e in ref.outputs))
-        yield columns
-        if ref.sign < 0:
-            yield P.NegateOperator(P.RegisterOperator(number - 1, columns.types))
+    def _project_port(self, rows: DraftRows, port: DraftPort, register: int) -> Iterator[P.Operator]:
+        """Yield the nodes that compute the outputs of rows from their port."""
+        read = P.RegisterOperator(self.ports.index(port), port.types)
+        columns = [port.plan.columns[p] for p in port.positions]
+        moved: dict[Expression, Expression] = {c: read.columns[i] for i, c in enumerate(columns)}
+        projection = P.ProjectOperator(read, tuple(substitute(e, moved) for e in rows.outputs))
+        yield projection
+        if rows.sign < 0:
+            yield P.NegateOperator(P.RegisterOperator(register - 1, projection.types))
 
-    def sums(self) -> list[Ref]:
-        """What leaves the stage, and may hold rows that cancel."""
-        return [ref for ref in [*(r for _, r in self.writes), *self.hands_on] if ref.cancels]
+    def cancelling_outputs(self) -> list[DraftRows]:
+        """Return the rows that leave the stage and may cancel."""
+        return [rows for rows in [*(r for _, r in self.writes), *self.hands_on] if rows.cancels]
 
 
-def _types(ref: Ref) -> tuple[DataType, ...]:
-    """The types of the rows."""
-    return tuple(e.type for e in ref.outputs) if ref.node is None else ref.node.types
+def _row_types(rows: DraftRows) -> tuple[DataType, ...]:
+    return tuple(e.type for e in rows.outputs) if rows.node is None else rows.node.types
 
 
 def strip_moves(node: P.Operator) -> tuple[P.Operator, tuple[Expression, ...], int]:

@@ -1,8 +1,8 @@
-"""Joins of all kinds as physical plans: pairs, rows with a partner, rows without one.
+"""Joins of all kinds as physical plans: inner joins, semi joins, anti joins.
 
-Over change rows, where n may be negative, a semi join is a join with the different partners, and what has no
-partner is the whole less what has one (DESIGN section 3). Equalities become keys of a kernel; what else a
-condition says of one side is asked before the exchange, and of both sides of the pairs.
+Over change rows, where n may be negative, a semi join is a join with the distinct matches, and an anti join
+is all rows minus the semi join (DESIGN section 3). Equalities become keys of a kernel. Conditions on one side
+are evaluated before the exchange, conditions on both sides on the pairs.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from everview.algebra.expressions import (
     conjuncts,
     substitute,
 )
-from everview.algebra.types import VOID, DataType, wider
+from everview.algebra.types import VOID, DataType, wider_type
 from everview.operators.base import Growth, InputRows, position_of
-from everview.plan.bands import Band, find_band
+from everview.plan.bands import BandCondition, find_band
 
 
 @dataclass(frozen=True)
-class Side:
+class LoweredInput:
     """An input of an operator, and how its rows come and go."""
 
     plan: P.Operator
     rows: InputRows
 
-    def distinct(self) -> Side:
-        """Return the side with every record once."""
+    def distinct(self) -> LoweredInput:
+        """Return the input with every record once."""
         plan = P.DistinctOperator(self.plan, self.rows.signed, rows=(self.rows,))
-        return Side(plan, replace(self.rows, in_order=False))
+        return LoweredInput(plan, replace(self.rows, in_order=False))
 
-    def keys(self, outputs: tuple[Expression, ...]) -> Side:
-        """Return the distinct keys of the side."""
+    def keys(self, outputs: tuple[Expression, ...]) -> LoweredInput:
+        """Return the distinct keys of the input."""
         growth = min(self.rows.growth, Growth.BY_RECORD)
         rows = replace(self.rows, label=f"keys of the {self.rows.label.removeprefix('the ')}", growth=growth)
-        return Side(P.ProjectOperator(self.plan, outputs), rows).distinct()
+        return LoweredInput(P.ProjectOperator(self.plan, outputs), rows).distinct()
 
 
-def as_type(expression: Expression, type_: DataType) -> Expression:
-    """The expression as a value of the type."""
+def cast_to(expression: Expression, type_: DataType) -> Expression:
+    """Return the expression as a value of the type."""
     return expression if expression.type == type_ else Cast(expression, type_)
 
 
 @dataclass(frozen=True)
-class Key:
+class EqualityKey:
     """An equality between the two sides: an expression on each, and whether NULLs are equal."""
 
     left: Expression
@@ -62,37 +62,37 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A condition on pairs, in parts: the equalities, what concerns one side only, the rest.
+class JoinCondition:
+    """A condition on pairs, in parts: the equalities, the conditions on one side only, the rest.
 
-    Where there is no equality, a band may be taken from the rest.
+    Without an equality, a band may be moved out of the rest. The left side has `size` columns.
     """
 
     size: int
-    keys: tuple[Key, ...]
+    keys: tuple[EqualityKey, ...]
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
     rest: tuple[Expression, ...]
-    band: Band | None = None
+    band: BandCondition | None = None
 
     @classmethod
-    def of(cls, condition: Expression, size: int) -> Condition:
-        """The parts of a condition over the columns of both sides, of which the left one has so many."""
-        keys: list[Key] = []
+    def of(cls, condition: Expression, size: int) -> JoinCondition:
+        """Return the parts of a condition over both sides, of which the left one has `size` columns."""
+        keys: list[EqualityKey] = []
         parts: dict[str, list[Expression]] = {"left": [], "right": [], "both": [], "none": []}
         for part in conjuncts(condition):
-            key = _key(part, size)
+            key = _to_key(part, size)
             if key is None:
-                parts[_side(part, size)].append(part)
+                parts[_side_of(part, size)].append(part)
             else:
                 keys.append(key)
-        right = tuple(_shifted(e, -size) for e in parts["right"])
+        right = tuple(_shift_columns(e, -size) for e in parts["right"])
         return cls(size, tuple(keys), tuple(parts["left"]), right, (*parts["both"], *parts["none"]))
 
-    def with_band(self) -> Condition:
-        """The same, with a band if there is no equality but one of the rest is a bound."""
+    def with_band(self) -> JoinCondition:
+        """Return the condition with a band, if it has no equality and the rest contains a bound."""
         sided = [
-            (part, _side(part.left, self.size), _side(part.right, self.size))
+            (part, _side_of(part.left, self.size), _side_of(part.right, self.size))
             for part in self.rest
             if isinstance(part, Comparison)
         ]
@@ -103,29 +103,31 @@ class Condition:
 
     @property
     def computed(self) -> tuple[list[Expression], list[Expression]]:
-        """What the kernel needs as columns of each side: keys, or the value of a band and its bounds."""
+        """The columns of each side that the kernel needs: keys, or the value of a band and its bounds."""
         if self.band is None:
             return [k.left for k in self.keys], [k.right for k in self.keys]
-        value = [as_type(self.band.value, self.band.type)]
-        bounds = [as_type(e, self.band.type) for e in self.band.bounds]
+        value = [cast_to(self.band.value, self.band.type)]
+        bounds = [cast_to(e, self.band.type) for e in self.band.bounds]
         left, right = (value, bounds) if self.band.value_on_left else (bounds, value)
-        return left, [_shifted(e, -self.size) for e in right]
+        return left, [_shift_columns(e, -self.size) for e in right]
 
 
-def _key(part: Expression, size: int) -> Key | None:
+def _to_key(part: Expression, size: int) -> EqualityKey | None:
     if not isinstance(part, Comparison) or part.operator not in ("=", "<=>"):
         return None
-    sides = [_side(e, size) for e in (part.left, part.right)]
+    sides = [_side_of(e, size) for e in (part.left, part.right)]
     if sorted(sides) != ["left", "right"]:
         return None
     left, right = (part.left, part.right) if sides[0] == "left" else (part.right, part.left)
-    common = wider(left.type, right.type)
+    common = wider_type(left.type, right.type)
     if common is None or common == VOID:
         return None
-    return Key(as_type(left, common), as_type(_shifted(right, -size), common), part.operator == "<=>")
+    return EqualityKey(
+        cast_to(left, common), cast_to(_shift_columns(right, -size), common), part.operator == "<=>"
+    )
 
 
-def _side(expression: Expression, size: int) -> str:
+def _side_of(expression: Expression, size: int) -> str:
     positions = {position_of(c) for c in expression.columns()}
     if not positions:
         return "none"
@@ -134,7 +136,7 @@ def _side(expression: Expression, size: int) -> str:
     return "right" if min(positions) >= size else "both"
 
 
-def _shifted(expression: Expression, by: int) -> Expression:
+def _shift_columns(expression: Expression, by: int) -> Expression:
     moved: dict[Expression, Expression] = {
         c: Column(P.column(position_of(c) + by), c.type) for c in expression.columns()
     }
@@ -142,29 +144,35 @@ def _shifted(expression: Expression, by: int) -> Expression:
 
 
 @dataclass(frozen=True)
-class AsOf:
-    """Where a row has the instant whose version it meets, and how old that can be when the row comes."""
+class VersionInstant:
+    """The column with the instant of the version that a row joins, and the age of that instant at most."""
 
     timestamp: int
     age: int
 
 
-def join(left: Side, right: Side, condition: Expression, as_of: AsOf | None = None) -> P.Operator:
-    """The pairs for which the condition holds; with an instant, those with the table's version at it."""
-    parts = Condition.of(condition, len(left.plan.types))
+def join(
+    left: LoweredInput, right: LoweredInput, condition: Expression, as_of: VersionInstant | None = None
+) -> P.Operator:
+    """Return the pairs for which the condition holds; with `as_of`, those with the table's version at it."""
+    parts = JoinCondition.of(condition, len(left.plan.types))
     parts = parts.with_band() if as_of is None else parts
-    here, there = _prepared(left, right, parts)
-    return _shown(_pairs(here, there, parts, as_of), here, (left, right), parts)
+    here, there = _prepare_sides(left, right, parts)
+    return _apply_rest(_join_kernel(here, there, parts, as_of), here, (left, right), parts)
 
 
-def _prepared(left: Side, right: Side, parts: Condition) -> tuple[_Keyed, _Keyed]:
-    """Both sides with what concerns each alone asked, and what the kernel needs as columns."""
+def _prepare_sides(
+    left: LoweredInput, right: LoweredInput, parts: JoinCondition
+) -> tuple[_KeyedInput, _KeyedInput]:
+    """Return both sides, each filtered by its own conditions and with the columns that the kernel needs."""
     here, there = parts.computed
-    return _keyed(_where(left, parts.left), here), _keyed(_where(right, parts.right), there)
+    return _add_keys(_filter_side(left, parts.left), here), _add_keys(_filter_side(right, parts.right), there)
 
 
-def _shown(pairs: P.Operator, here: _Keyed, sides: tuple[Side, Side], parts: Condition) -> P.Operator:
-    """The pairs for which the rest of the condition holds, without the columns that keys had added."""
+def _apply_rest(
+    pairs: P.Operator, here: _KeyedInput, sides: tuple[LoweredInput, LoweredInput], parts: JoinCondition
+) -> P.Operator:
+    """Return the pairs for which the rest of the condition holds, without the columns added for keys."""
     gap, left, right = len(here.side.plan.types), *(len(s.plan.types) for s in sides)
     shown = (*pairs.columns[:left], *pairs.columns[gap : gap + right])
     found = pairs if shown == pairs.columns else P.ProjectOperator(pairs, shown)
@@ -172,21 +180,21 @@ def _shown(pairs: P.Operator, here: _Keyed, sides: tuple[Side, Side], parts: Con
 
 
 @dataclass(frozen=True)
-class _Keyed:
+class _KeyedInput:
     """A side whose keys are columns, at these positions."""
 
-    side: Side
+    side: LoweredInput
     keys: tuple[int, ...]
 
 
-def _where(side: Side, conditions: Sequence[Expression]) -> Side:
+def _filter_side(side: LoweredInput, conditions: Sequence[Expression]) -> LoweredInput:
     return (
         replace(side, plan=P.FilterOperator(side.plan, conjunction(list(conditions)))) if conditions else side
     )
 
 
-def _keyed(side: Side, keys: Sequence[Expression]) -> _Keyed:
-    """The side with its keys as columns: those that it has, and new ones for expressions."""
+def _add_keys(side: LoweredInput, keys: Sequence[Expression]) -> _KeyedInput:
+    """Return the side with its keys as columns; keys that are expressions become new columns."""
     plan = side.plan
     known = list(plan.columns)
     outputs: list[Expression] = [*known]
@@ -196,17 +204,23 @@ def _keyed(side: Side, keys: Sequence[Expression]) -> _Keyed:
             outputs.append(key)
         positions.append(outputs.index(key))
     wide = plan if len(outputs) == len(known) else P.ProjectOperator(plan, tuple(outputs))
-    return _Keyed(replace(side, plan=wide), tuple(positions))
+    return _KeyedInput(replace(side, plan=wide), tuple(positions))
 
 
-def _pairs(here: _Keyed, there: _Keyed, parts: Condition, as_of: AsOf | None = None) -> P.Operator:
-    """The kernel. If NULLs are to meet for some keys, they meet for all; for the others they go before."""
+def _join_kernel(
+    here: _KeyedInput, there: _KeyedInput, parts: JoinCondition, as_of: VersionInstant | None = None
+) -> P.Operator:
+    """Return the kernel of a join.
+
+    If NULLs are equal for some keys, the kernel treats them as equal for all; rows with NULL in the other
+    keys are dropped before.
+    """
     if parts.band is not None:
-        return _in_band(here, there, parts.band)
+        return _band_kernel(here, there, parts.band)
     safe = any(k.nulls_equal for k in parts.keys)
     if safe:
         strict = [i for i, k in enumerate(parts.keys) if not k.nulls_equal]
-        here, there = _present(here, strict), _present(there, strict)
+        here, there = _drop_null_keys(here, strict), _drop_null_keys(there, strict)
     rows = (here.side.rows, there.side.rows)
     left, right = here.side.plan, there.side.plan
     if as_of is None:
@@ -215,14 +229,14 @@ def _pairs(here: _Keyed, there: _Keyed, parts: Condition, as_of: AsOf | None = N
     return P.VersionJoinOperator(left, right, at, here.keys, there.keys, safe, age, rows=rows)
 
 
-def _in_band(here: _Keyed, there: _Keyed, band: Band) -> P.Operator:
-    """The kernel for a band: it has the value on its right side, whichever that is in the query."""
+def _band_kernel(here: _KeyedInput, there: _KeyedInput, band: BandCondition) -> P.Operator:
+    """Return the kernel of a band join, with the value on its right side."""
     if band.value_on_left:
-        pairs = _in_band(there, here, replace(band, value_on_left=False))
+        pairs = _band_kernel(there, here, replace(band, value_on_left=False))
         gap = len(there.side.plan.types)
         return P.ProjectOperator(pairs, (*pairs.columns[gap:], *pairs.columns[:gap]))
-    places = iter(here.keys)
-    lower, upper = (None if bound is None else next(places) for bound in (band.lower, band.upper))
+    positions = iter(here.keys)
+    lower, upper = (None if bound is None else next(positions) for bound in (band.lower, band.upper))
     return P.BandJoinOperator(
         here.side.plan,
         there.side.plan,
@@ -235,38 +249,40 @@ def _in_band(here: _Keyed, there: _Keyed, band: Band) -> P.Operator:
     )
 
 
-def _present(keyed: _Keyed, which: Sequence[int]) -> _Keyed:
+def _drop_null_keys(keyed: _KeyedInput, which: Sequence[int]) -> _KeyedInput:
     plan = keyed.side.plan
     conditions: list[Expression] = [Not(IsNull(plan.columns[keyed.keys[i]])) for i in which]
-    return replace(keyed, side=_where(keyed.side, conditions))
+    return replace(keyed, side=_filter_side(keyed.side, conditions))
 
 
-def semi_join(left: Side, right: Side, condition: Expression) -> tuple[P.Operator, P.Operator]:
+def semi_join(
+    left: LoweredInput, right: LoweredInput, condition: Expression
+) -> tuple[P.Operator, P.Operator]:
     """Return the left rows, and those of them that have a match, as often as they occur.
 
-    The left rows are given again because they may come from a plan that has more columns: in one stage they
-    then come from the same rows as what is taken from them.
+    The left rows are returned as well because their plan may have more columns: within one stage, they and
+    the rows that are subtracted from them then come from the same port.
     """
     size = len(left.plan.types)
-    parts = Condition.of(condition, size)
+    parts = JoinCondition.of(condition, size)
     if parts.keys and not parts.rest:
-        # A pure equality: the different keys of the right side are enough.
-        here = _keyed(left, [k.left for k in parts.keys])
-        there = _where(right, parts.right)
+        # A pure equality: the distinct keys of the right side are enough.
+        here = _add_keys(left, [k.left for k in parts.keys])
+        there = _filter_side(right, parts.right)
         keys = there.keys(tuple(k.right for k in parts.keys))
-        asked = replace(here, side=_where(here.side, parts.left))
-        pairs = _pairs(asked, _Keyed(keys, tuple(range(len(parts.keys)))), parts)
+        filtered = replace(here, side=_filter_side(here.side, parts.left))
+        pairs = _join_kernel(filtered, _KeyedInput(keys, tuple(range(len(parts.keys)))), parts)
         return first_columns(here.side.plan, size), first_columns(pairs, size)
     parts = parts.with_band()
-    here, there_keyed = _prepared(left, right, parts)
+    here, there_keyed = _prepare_sides(left, right, parts)
     here = replace(here, side=here.side.distinct())
-    pairs = _shown(_pairs(here, there_keyed, parts), here, (left, right), parts)
-    matched = Side(first_columns(pairs, size), _matched_rows(left.rows, right.rows))
-    return left.plan, occurring(left, matched.distinct())
+    pairs = _apply_rest(_join_kernel(here, there_keyed, parts), here, (left, right), parts)
+    matched = LoweredInput(first_columns(pairs, size), _matched_rows(left.rows, right.rows))
+    return left.plan, keep_occurring(left, matched.distinct())
 
 
 def _matched_rows(left: InputRows, right: InputRows) -> InputRows:
-    """Describe the left rows while they have a match: they last as long as the shorter of both."""
+    """Return what is known of the left rows with a match: they last as long as the shorter of both inputs."""
     known = [length for length in (left.lasts, right.lasts) if length is not None]
     ahead = [wait for wait in (left.waits, right.waits) if wait is not None]
     return InputRows(
@@ -278,31 +294,31 @@ def _matched_rows(left: InputRows, right: InputRows) -> InputRows:
     )
 
 
-def occurring(rows: Side, once: Side) -> P.Operator:
-    """The rows that occur in a set of rows; NULLs are equal."""
+def keep_occurring(rows: LoweredInput, once: LoweredInput) -> P.Operator:
+    """Return the rows that occur in a set of rows; NULLs are equal."""
     size = len(rows.plan.types)
     every = tuple(range(size))
     pairs = P.JoinOperator(rows.plan, once.plan, every, every, nulls_equal=True, rows=(rows.rows, once.rows))
     return first_columns(pairs, size)
 
 
-def without(rows: P.Operator, some: P.Operator) -> P.Operator:
-    """The rows less some of them."""
+def subtract_rows(rows: P.Operator, some: P.Operator) -> P.Operator:
+    """Return the rows minus some of them."""
     return P.UnionOperator(rows, P.NegateOperator(some))
 
 
 def first_columns(plan: P.Operator, size: int) -> P.Operator:
-    """The first columns of a plan."""
+    """Return the first columns of a plan."""
     return plan if size == len(plan.types) else P.ProjectOperator(plan, plan.columns[:size])
 
 
-def anti_join(left: Side, right: Side, condition: Expression) -> P.Operator:
+def anti_join(left: LoweredInput, right: LoweredInput, condition: Expression) -> P.Operator:
     """Return the left rows without a match."""
-    return without(*semi_join(left, right, condition))
+    return subtract_rows(*semi_join(left, right, condition))
 
 
-def swapped(condition: Expression, sizes: tuple[int, int]) -> Expression:
-    """A condition over the columns of both sides, for the sides in the other order."""
+def swap_sides(condition: Expression, sizes: tuple[int, int]) -> Expression:
+    """Return a condition over the columns of both sides, with the sides in the other order."""
     left, right = sizes
     moved: dict[Expression, Expression] = {}
     for column in condition.columns():
@@ -311,6 +327,6 @@ def swapped(condition: Expression, sizes: tuple[int, int]) -> Expression:
     return substitute(condition, moved)
 
 
-def nulls(types: Sequence[DataType]) -> tuple[Expression, ...]:
-    """A NULL for each column."""
+def null_columns(types: Sequence[DataType]) -> tuple[Expression, ...]:
+    """Return a NULL for each column."""
     return tuple(Literal(None, t) for t in types)

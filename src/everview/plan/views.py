@@ -1,7 +1,7 @@
-"""Plans of views over views: put together from the plans of the views that they read, and cut there again.
+"""Plans of views over views: assembled from the plans of the views that they read, and cut there again.
 
-A view over a view shares its work: the plan of the one is a part of the plan of the other. Where the changes
-of a view are kept, a plan can be cut there, and start from them.
+A view over a view shares its operators: the plan of the one is a part of the plan of the other. Where the
+changes of a view are kept, a plan can be cut there and start from them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from everview import operators as P
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, StreamEntry
 
-Swap = Callable[[P.Operator], P.Operator | None]
+ReplacePart = Callable[[P.Operator], P.Operator | None]
 
 
 def assemble_plan(
@@ -21,7 +21,7 @@ def assemble_plan(
 ) -> N.Node:
     """Return the plan with each view that it reads as that view's own plan.
 
-    With `since`, streams are read from there on where their rows are not kept: those that a source sent.
+    With `since`, streams whose rows are not kept are read from that instant on: those that have a source.
     """
     match plan:
         case N.View(name) if name in views:
@@ -34,28 +34,35 @@ def assemble_plan(
 
 
 def is_kept(name: str, catalog: Catalog) -> bool:
-    """Whether all rows of a stream or table are kept: only those that a source sends to a stream are not."""
+    """Return whether all rows of a stream or table are kept: those of a stream with a source are not."""
     entry = catalog.entries.get(name.casefold())
     return not (isinstance(entry, StreamEntry) and entry.source is not None)
 
 
-def cut(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[P.Operator, dict[P.Operator, P.Operator]]:
-    """The plan over the kept changes of views, and for each of its parts the part of the whole plan."""
+def cut_at_views(
+    plan: P.Operator, kept: Mapping[P.Operator, str]
+) -> tuple[P.Operator, dict[P.Operator, P.Operator]]:
+    """Return the plan over the kept changes of views, and for each part of it that of the whole plan."""
     origin: dict[P.Operator, P.Operator] = {}
 
-    def swap(part: P.Operator) -> P.Operator | None:
+    def replace_part(part: P.Operator) -> P.Operator | None:
         return P.ScanOperator(kept[part], part.types, source="view") if part in kept else None
 
-    return swapped(plan, swap, origin), origin
+    return replace_parts(plan, replace_part, origin), origin
 
 
-def swapped(plan: P.Operator, swap: Swap, origin: dict[P.Operator, P.Operator] | None = None) -> P.Operator:
-    """The plan with some parts in the place of others, from the top; equal parts stay equal."""
+def replace_parts(
+    plan: P.Operator, replace_part: ReplacePart, origin: dict[P.Operator, P.Operator] | None = None
+) -> P.Operator:
+    """Return the plan with some parts replaced, from the top; equal parts stay equal.
+
+    `origin` receives for each part of the result the part of `plan` that it comes from.
+    """
     done: dict[P.Operator, P.Operator] = {}
 
     def walk(part: P.Operator) -> P.Operator:
         if part not in done:
-            other = swap(part)
+            other = replace_part(part)
             if other is None:
                 other = part.with_inputs([walk(below) for below in part.inputs])
             done[part] = other
@@ -66,8 +73,8 @@ def swapped(plan: P.Operator, swap: Swap, origin: dict[P.Operator, P.Operator] |
     return walk(plan)
 
 
-def views_in(plan: N.Node, views: Container[str]) -> list[str]:
-    """The views that a plan reads itself, not those that they read. Tagged streams are none."""
+def find_views(plan: N.Node, views: Container[str]) -> list[str]:
+    """Return the views that a plan reads directly. Tagged streams are not views."""
     if isinstance(plan, N.View) and plan.name in views:
         return [plan.name]
-    return [name for below in plan.inputs for name in views_in(below, views)]
+    return [name for below in plan.inputs for name in find_views(below, views)]

@@ -1,4 +1,4 @@
-"""SHOW CREATE: the statement that makes an entry. A field of an entry that is not printed here is lost."""
+"""SHOW CREATE: the statement that creates an entry. It must print every field of an entry."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from everview.catalog import (
     ViewEntry,
 )
 
-# Words that begin a clause where a column could stand.
+# Keywords that begin a clause at a position where a column name is possible.
 _CLAUSES = ("timeline", "primary", "check", "constraint", "unique", "foreign")
 
 
 def create_sql(entry: Entry, clock_grain: int) -> str:
-    """The statement that makes this entry, over several lines, with its semicolon.
+    """Return the statement that creates this entry, over several lines, with its semicolon.
 
     >>> print(create_sql(TaggedEntry("rooms", "temperature", ("room_id",), "op = 'D'"), 1))
     CREATE TAGGED STREAM rooms OVER temperature KEY (room_id)
@@ -70,7 +70,7 @@ def _columns(entry: StreamEntry | TableEntry) -> list[str]:
 
 
 def column_constraints(entry: StreamEntry | TableEntry, column: Field) -> list[str]:
-    """What a column is declared with behind its type."""
+    """Return the constraints of a column, as written after its type."""
     defaults = dict(entry.defaults)
     found = ["NOT NULL"] if column.name in entry.not_null else []
     if column.name in defaults:
@@ -100,7 +100,7 @@ def _source(source: Source | None) -> list[str]:
 
 
 def source_sql(source: Source) -> str:
-    """A source as it stands after FROM.
+    """Return a source as written after FROM.
 
     >>> source_sql(Source("csv", "in/*.csv", (("header", "true"), ("a b", "it's"))))
     "csv('in/*.csv', header => 'true', `a b` => 'it\\\\'s')"
@@ -111,7 +111,7 @@ def source_sql(source: Source) -> str:
 
 
 def _option(name: str) -> str:
-    """kafka.bootstrap.servers as it is, if each part of it can stand by itself."""
+    """Return the name of an option, quoted unless each of its parts is a plain name."""
     return name if all(name_sql(part) == part for part in name.split(".")) else name_sql(name)
 
 

@@ -1,4 +1,4 @@
-"""DESCRIBE: an entry of the catalog as a person reads it."""
+"""DESCRIBE: an entry of the catalog as a readable report."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _PATTERNS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an entry beside its definition: its plan, and the store as it is."""
+    """What a report needs besides the definition of an entry: its plan, and the state of the store."""
 
     catalog: Catalog
     manifest: Manifest
     plan: N.Node
 
 
-def describe(entry: Entry, facts: Facts) -> Report:
-    """An entry: its columns with their types, then a line for each thing that is known of it."""
+def describe_entry(entry: Entry, facts: Facts) -> Report:
+    """Describe an entry: its columns with their types, then a line for each known property."""
     columns = _columns(entry, facts.plan)
     known = {name: value for name, value in _known(entry, facts).items() if value}
     lines = [f"{entry.kind} {entry.name}"]
@@ -86,7 +86,7 @@ def _key(entry: Entry, plan: N.Node) -> tuple[str, ...]:
 
 
 def _known(entry: Entry, facts: Facts) -> dict[str, str]:
-    """What is said of an entry, in this order; what is empty is left out."""
+    """Return the properties of an entry in the order of the report; empty ones are left out."""
     bound = facts.manifest.bound
     used = {"used by": ", ".join(facts.catalog.dependants(entry.name))}
     match entry:
@@ -141,14 +141,14 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
 
 
 def _max_ahead(entry: StreamEntry) -> str:
-    """How far ahead of the clock rows of a source may be."""
+    """Return how far ahead of the clock the rows of a source may be."""
     if entry.source is None:
         return ""
     return "without a limit" if entry.max_ahead is None else duration_text(entry.max_ahead)
 
 
 def _record(known: dict[str, str], entry: Entry, facts: Facts) -> dict[str, Any]:
-    """The same for a program: times as timestamps, names as lists, counts as numbers."""
+    """Return the properties for programs: times as timestamps, names as lists, counts as numbers."""
     record: dict[str, Any] = dict(known)
     for name in ("reads", "used by", "sequence by"):
         if name in record:

@@ -1,4 +1,4 @@
-"""What a view shows of itself: its changes as tags or as intervals, and its records at an instant.
+"""The outputs of a view: its changes as tags or as intervals, and its records at an instant.
 
 The rows are all change rows of the view so far, with the columns c0, c1, … and those of the change. All
 three answers come from the snapshots, never from single rows: how a step cut its rows shows nowhere. A later
@@ -16,21 +16,22 @@ from pyspark.sql import functions as F
 
 from everview import operators as P
 from everview.algebra.time import INFINITY, UNDATED, Chronon
-from everview.execute.catalyst import FROM, UNTIL, N
+from everview.operators.columnar.frame import FROM, UNTIL, N
 
 _AT, _PLACE, _OLD, _NEW = "_at", "_place", "_old", "_new"
-_LAST = INFINITY - 1  # the last instant that there is
+_LAST = INFINITY - 1  # the last instant
 
 
-def tags(
+def tag_rows(
     rows: DataFrame, columns: int, key: tuple[int, ...] | None, after: Chronon, upto: Chronon
 ) -> DataFrame:
-    """ξ: the least set of tuples that leads from snapshot to snapshot, for after < t ≤ upto (paper 5, 6.2.2).
+    """Return ξ: the least set of tuples that leads from snapshot to snapshot, for after < t ≤ upto
+    (paper 5, 6.2.2).
 
     `tag` (+, - or u), `at` (NULL: since ever), c0, c1, …, and `old`, the record that a u replaces. With a key
     (column positions) a - and a + of the same key and instant are one u; where a key occurs several times,
     the least record that goes is paired with the least that comes. Ordered by time, and at one instant -
-    before u before +, so that who replays them never has too many; then by columns.
+    before u before +, so that a replay never has too many records; then by columns.
 
     One exchange, by ranges of time: what is paired is together then, and the parts are in order already.
     """
@@ -53,15 +54,15 @@ def tags(
 
 
 def _paired(copies: DataFrame, key: Sequence[str], gone: SparkColumn, come: SparkColumn) -> DataFrame:
-    """What goes beside what comes, for each key and instant; NULL where there is no more of one of them."""
+    """Pair deleted and inserted records for each key and instant; NULL where one of them has no partner."""
     both = copies.groupBy(_AT, *key).agg(
         F.sort_array(F.collect_list(gone)).alias(_OLD), F.sort_array(F.collect_list(come)).alias(_NEW)
     )
     return both.select(_AT, F.inline(F.arrays_zip(_OLD, _NEW)))
 
 
-def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, finished: bool) -> DataFrame:
-    """The maximal pieces of constant n of each record, each once, when it is closed: after < until ≤ upto.
+def interval_rows(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, finished: bool) -> DataFrame:
+    """Return the maximal pieces of constant n of each record, each once, when it ends: after < until ≤ upto.
 
     `from` (NULL: since ever), `until`, `n`, c0, c1, …. A piece that ends later may still be cut or prolonged
     by a row to come. Once the input is `finished` none comes: then all that end after `after` are shown, and
@@ -85,35 +86,35 @@ def intervals(rows: DataFrame, columns: int, after: Chronon, upto: Chronon, fini
     return pieces.filter((F.col("n") != 0) & shown).orderBy(F.asc_nulls_last("until"), "from", *names)
 
 
-def snapshot(rows: DataFrame, columns: int, t: Chronon) -> DataFrame:
-    """The records that hold at t, each as often as it occurs (paper 1, equation 17)."""
+def snapshot_rows(rows: DataFrame, columns: int, t: Chronon) -> DataFrame:
+    """Return the records that hold at t, each as often as it occurs (paper 1, equation 17)."""
     names = _names(columns)
     held = rows.filter((F.col(FROM) <= t) & (F.col(UNTIL) > t))
     return _copied(held.groupBy(*names).agg(F.sum(N).alias(N)), F.col(N)).select(*names)
 
 
 def _events(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The begins and ends of the rows: from an instant on there are so many more of a record."""
+    """Return the begins and ends of the rows as events: an instant, and the change of the multiplicity."""
     begin = F.struct(F.col(FROM).alias(_AT), F.col(N).alias(N))
     end = F.struct(F.col(UNTIL).alias(_AT), (-F.col(N)).alias(N))
     return rows.select(*names, F.inline(F.array(begin, end)))
 
 
 def _changes(events: DataFrame, *by: str) -> DataFrame:
-    """snap(t) - snap(t-1): begins and ends added up; what adds up to nothing is no change."""
+    """Return snap(t) - snap(t-1): begins and ends added up, without those that add up to zero."""
     return events.groupBy(*by).agg(F.sum(N).alias(N)).filter(F.col(N) != 0)
 
 
 def _copied(rows: DataFrame, count: SparkColumn) -> DataFrame:
-    """Every row so many times."""
+    """Repeat every row as often as its multiplicity says."""
     return rows.withColumn("_copy", F.explode(F.array_repeat(F.lit(1), count.cast("int"))))
 
 
 def _names(columns: int | Sequence[int]) -> list[str]:
-    """The columns at these positions, or the first so many."""
+    """Return the names of the columns at these positions, or of the first ones."""
     return [P.column(i) for i in (range(columns) if isinstance(columns, int) else columns)]
 
 
 def _instant(t: SparkColumn) -> SparkColumn:
-    """The instant, NULL where it has no date."""
+    """Return the instant as a timestamp; NULL where it has no date."""
     return F.when(t >= UNDATED, t)

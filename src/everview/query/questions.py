@@ -1,4 +1,4 @@
-"""Questions to a store: a query at an instant, a view's changes. Readers take no lock and see whole steps."""
+"""Ad hoc queries at an instant, and the changes of a view. Readers take no lock and see whole steps."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, CompiledView, compile_plan
 from everview.errors import PlanError, StoreError
 from everview.execute.catalyst import long_sql
-from everview.execute.evaluate import evaluate, scans_of
+from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.execute.guards import catalyst_sql
 from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
 from everview.execute.kept import Kept
 from everview.ingest.bounds import LAST
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
-from everview.plan.views import cut, is_kept, views_in
-from everview.query.output import intervals, snapshot, tags
+from everview.plan.views import cut_at_views, find_views, is_kept
+from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
 from everview.storage.files import Files
@@ -38,12 +38,12 @@ from everview.temporal.keys import keys_of
 
 ENCODINGS = ("tags", "intervals")
 _WITH_HISTORY = (N.Synchronize, N.SynchronizeOn, N.IStream, N.DStream, N.RStream)
-_MANY = 100_000  # rows; more are worth several partitions
+_MANY = 100_000  # rows; more than that are read in several partitions
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A store as one manifest has it, with the plans of its views."""
+class StoreSnapshot:
+    """A store in the state of one manifest, with the plans of its views."""
 
     kept: Kept
     store: CompiledStore
@@ -58,24 +58,24 @@ class Asked:
         return self.store.views
 
     def answer(self, query: Query) -> DataFrame:
-        """The answer of a query at its instant, or at the present."""
+        """Return the answer of a query at its instant, or at present."""
         answer = self._relation(query.plan, self._instant(query), query.as_of is None)
         return _part(answer, query)
 
     def relation(self, plan: N.Node, tables_at: Chronon) -> DataFrame:
-        """The answer of a plan at the present, but with tables as they are known to be at another instant."""
+        """Return the answer of a plan at present, but with tables in their known state at an instant."""
         return self._relation(plan, self._instant(Query(plan, plan.schema.names)), True, tables_at)
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
         compiled = compile_plan(whole, self.catalog, self.views, continuous=False)
-        read = list(dict.fromkeys(views_in(compiled.plan, self.views)))
+        read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
             self._require_known(name, t)
         for name in streams_in(compiled.plan, self.views):
             self._require_kept(name)
-        plan, _ = cut(compiled.physical, {self.views[name].physical: name for name in read})
+        plan, _ = cut_at_views(compiled.physical, {self.views[name].physical: name for name in read})
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at)
-        return snapshot(rows, len(plan.types), t).toDF(*whole.schema.names)
+        return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
 
     def _instant(self, query: Query) -> Chronon:
         manifest = self.kept.manifest
@@ -115,7 +115,7 @@ class Asked:
     def _rows(
         self, plan: P.Operator, t: Chronon, history: bool, now: bool, tables_at: Chronon | None
     ) -> DataFrame:
-        """The change rows of a plan, as far as they tell what holds at t, which may be the present."""
+        """Return the change rows of a plan that determine what holds at t, which may be the present."""
         kept = self.kept
         scans = {}
         for scan in scans_of([plan]):
@@ -133,7 +133,7 @@ class Asked:
         partitions = self.partitions if size > _MANY else 1
         with _place_for_answers(kept) as files:
             slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.ticking[0], t)
-            done = evaluate(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
+            done = evaluate_slice(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
             runs = done.traces.get(TraceId("view", "answer"), ())
             return (
                 Kept(kept.session, files, kept.manifest, self.catalog)
@@ -145,7 +145,7 @@ class Asked:
         return self.catalog.get(scan.relation) if scan.relation in self.catalog else None
 
     def changes(self, name: str, encoding: str = "tags", after: Chronon = BEFORE_ALL) -> DataFrame:
-        """The change stream of a view after an instant, up to the bound, in one of the two encodings."""
+        """Return the changes of a view after an instant, up to the bound, in one of the two encodings."""
         if encoding not in ENCODINGS:
             raise StoreError(f"there is no encoding '{encoding}'", choices=ENCODINGS)
         plan = self.views[name].plan
@@ -154,19 +154,19 @@ class Asked:
         size = len(plan.schema)
         names = list(plan.schema.names)
         if encoding == "tags":
-            found = tags(rows, size, keys_of(plan), after, manifest.bound)
+            found = tag_rows(rows, size, keys_of(plan), after, manifest.bound)
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
             tag, at, old = names_beside(names, "tag", "at", "old")
             return shown.toDF(tag, at, *names, old)
-        found = intervals(rows, size, after, manifest.bound, manifest.finished)
+        found = interval_rows(rows, size, after, manifest.bound, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
         return shown.toDF(*names_beside(names, "from", "until", "n"), *names)
 
     def _changes(self, name: str, plan: N.Node) -> DataFrame:
-        """The change rows of a view from when it answers and as far back as its history goes."""
+        """Return the change rows of a view since it is complete, as far back as its history reaches."""
         manifest = self.kept.manifest
         trace = TraceId("view", name)
         rows = self.kept.read(manifest.runs(trace), plan.schema.types)
@@ -180,7 +180,7 @@ class Asked:
 
 
 def streams_in(plan: N.Node, views: Container[str]) -> list[str]:
-    """The streams that a plan reads itself, not those of the views that it reads."""
+    """Return the streams that a plan reads directly, not those of the views that it reads."""
     if isinstance(plan, N.View) and plan.name in views:
         return []
     if isinstance(plan, N.Stream):
@@ -189,7 +189,7 @@ def streams_in(plan: N.Node, views: Container[str]) -> list[str]:
 
 
 def _needs_history(plan: N.Node, views: Container[str]) -> bool:
-    """Whether what held before an instant matters at it."""
+    """Return whether the answer at an instant depends on what held before it."""
     if isinstance(plan, N.View) and plan.name in views:
         return False
     versions = isinstance(plan, N.TableJoin) and not plan.retroactive
@@ -201,12 +201,12 @@ def _has_kernels(plan: P.Operator) -> bool:
 
 
 def _always(rows: DataFrame) -> DataFrame:
-    """Rows that were not taken: they have no time of their own."""
+    """Return late or rejected rows as rows that hold for ever: they have no time of their own."""
     return rows.withColumns({FROM: F.lit(BEFORE_ALL + 1), UNTIL: F.lit(INFINITY)})
 
 
 def _part(answer: DataFrame, query: Query) -> DataFrame:
-    """The answer in its order, and the part of it that was asked for, under the names of the query."""
+    """Apply ORDER BY, LIMIT and OFFSET to the answer, and name its columns as the query does."""
     for part in query.parts:
         keys = [_sort_key(key) for key in part.order]
         answer = answer.orderBy(*keys) if keys else answer
@@ -224,7 +224,7 @@ def _sort_key(key: SortKey) -> SparkColumn:
 
 
 def require_view(catalog: Catalog, name: str) -> ViewEntry:
-    """The view of this name."""
+    """Return the view of this name; raise an error if the name is no view."""
     entry = catalog.get(name)
     if isinstance(entry, ViewEntry):
         return entry
@@ -236,7 +236,7 @@ def require_view(catalog: Catalog, name: str) -> ViewEntry:
 
 @contextmanager
 def _place_for_answers(kept: Kept) -> Iterator[Files]:
-    """Where an answer is worked out: on this machine, or where all machines of a cluster look."""
+    """Return a folder for the computation of an answer: local, or one that all machines of a cluster see."""
     if (kept.session.sparkContext.master or "").startswith("local"):
         with tempfile.TemporaryDirectory() as folder:
             yield Files(folder, durable=False)

@@ -1,4 +1,4 @@
-"""A report: lines for a person, records for a program."""
+"""A report: text for people, records for programs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from everview.algebra.time import INFINITY, UNDATED, Chronon, format_timestamp
 
-Record = Mapping[str, object]
+ReportRow = Mapping[str, object]
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a store says of itself. `records` are for JSON; `table`, if it differs, for CSV."""
+    """Information about a store. `records` are for JSON; `table`, if it differs, for CSV."""
 
     text: str
-    records: tuple[Record, ...] = ()
-    table: tuple[Record, ...] = field(default=())
+    records: tuple[ReportRow, ...] = ()
+    table: tuple[ReportRow, ...] = field(default=())
 
     def __str__(self) -> str:
         return self.text
@@ -25,15 +25,15 @@ class Report:
         return self.text
 
     @property
-    def rows(self) -> tuple[Record, ...]:
-        """Flat records, all with the same fields."""
+    def rows(self) -> tuple[ReportRow, ...]:
+        """Return flat records, all with the same fields."""
         found = self.table or self.records
         fields = dict.fromkeys(name for record in found for name in record)
         return tuple({name: record.get(name) for name in fields} for record in found)
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, one line each, below their header.
+    """Return rows as aligned lines below their header.
 
     >>> table_lines(["a", "b"], [["long", "1"]])
     ['a     b', 'long  1']
@@ -44,7 +44,7 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
 
 
 def watermark(t: Chronon) -> str | None:
-    """A watermark in a record: None where nothing is known yet, ∞ where everything is."""
+    """Return a watermark for a record: None if nothing is known yet, ∞ at the end of time."""
     if t < UNDATED:
         return None
     return "∞" if t >= INFINITY - 1 else format_timestamp(t)

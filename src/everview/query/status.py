@@ -1,4 +1,4 @@
-"""The state of a store: how far time is, what came, what waits and for whom, what the views can answer."""
+"""The state of a store: watermarks, rows that came and rows that wait, and since when views are complete."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
-from everview.errors import counted
-from everview.query.report import Record, Report, table_lines, watermark
+from everview.errors import format_count
+from everview.query.report import Report, ReportRow, table_lines, watermark
 
 if TYPE_CHECKING:
     from everview.storage.manifest import Manifest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """One stream or table: how far it is known, and how many of its rows were taken, late, rejected, wait."""
+    """One stream or table: its watermark, and the numbers of rows taken in, late, rejected and waiting."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class StreamStatus:
 
 @dataclass(frozen=True)
 class ViewStatus:
-    """One view: since when it is complete, and up to when."""
+    """One view: the time for which it is complete."""
 
     name: str
     since: Chronon
@@ -40,7 +40,7 @@ class ViewStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A store after its last step. `background` is running, failed or not running; `error` says why."""
+    """A store after its last step. `background` is running, failed or not running; `error` is the reason."""
 
     step: int
     watermark: Chronon
@@ -53,7 +53,7 @@ class Status:
     error: str | None = None
 
     def report(self) -> Report:
-        """The same as text and as records."""
+        """Return the status as text and as records."""
         return Report("\n".join(_lines(self)), tuple(_records(self)))
 
     def __str__(self) -> str:
@@ -70,8 +70,10 @@ def store_status(
     background: str = "not running",
     error: str | None = None,
 ) -> Status:
-    """The state of a store, from its catalog and its last manifest; `waiting` counts the rows that wait."""
-    holding = holders(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
+    """Return the state of a store by its catalog and its last manifest; `waiting` counts waiting rows."""
+    holding = (
+        holding_streams(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
+    )
     streams = [
         _stream(entry, manifest, waiting, entry.name in holding, now)
         for entry in catalog
@@ -96,19 +98,19 @@ def store_status(
 
 
 def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int], now: int) -> list[str]:
-    """A line for each stream or table of which rows wait, and for whom they do."""
-    names = holders(catalog, manifest, now)
+    """Return a line for each stream or table with waiting rows, with the streams that they wait for."""
+    names = holding_streams(catalog, manifest, now)
     known = [f"{name} is {_known(own_bound(catalog, manifest, name))}" for name in names]
     why = " and ".join(known) or f"time is {_known(manifest.bound)}"
     return [
-        f"{counted(number, 'row')} of {name} {'waits' if number == 1 else 'wait'}: {why}"
+        f"{format_count(number, 'row')} of {name} {'waits' if number == 1 else 'wait'}: {why}"
         for name, number in waiting.items()
         if number
     ]
 
 
-def holders(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
-    """The streams that hold time back: of those that are not idle, the ones that are known least far."""
+def holding_streams(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
+    """Return the streams that hold the bound back: those with the least watermark that are not idle."""
     streams = [e for e in catalog if isinstance(e, StreamEntry)]
     awake = [e for e in streams if not _is_idle(e, manifest, now)] or streams
     bounds = {e.name: own_bound(catalog, manifest, e.name) for e in awake}
@@ -117,7 +119,7 @@ def holders(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
 
 
 def own_bound(catalog: Catalog, manifest: Manifest, name: str) -> Chronon:
-    """How far a stream is known on its first time line; a table as far as the store."""
+    """Return the watermark of a stream on its first time line; for a table, that of the store."""
     entry = catalog.entries[name.casefold()]
     if not isinstance(entry, StreamEntry):
         return manifest.bound
@@ -125,13 +127,13 @@ def own_bound(catalog: Catalog, manifest: Manifest, name: str) -> Chronon:
 
 
 def _is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
-    from everview.ingest.bounds import is_idle  # what runs steps is loaded only where it is needed
+    from everview.ingest.bounds import is_idle  # loaded only where it is needed
 
     return is_idle(entry, manifest, now)
 
 
 def _apart(catalog: Catalog, manifest: Manifest) -> bool:
-    """Whether some streams are known further than others."""
+    """Return whether the watermarks of the streams differ."""
     names = [e.name for e in catalog if isinstance(e, StreamEntry)]
     return len({own_bound(catalog, manifest, name) for name in names}) > 1
 
@@ -181,7 +183,7 @@ def _numbers(*numbers: int) -> list[str]:
     return [f"{n:,}" for n in numbers]
 
 
-def _records(status: Status) -> Sequence[Record]:
+def _records(status: Status) -> Sequence[ReportRow]:
     store = {
         "kind": "store",
         "name": None,

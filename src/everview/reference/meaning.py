@@ -1,8 +1,8 @@
-"""The meaning of every operator, slow and plain: the oracle that everything else is judged by.
+"""The meaning of every operator, slow and plain: the oracle that all other code is tested against.
 
 A plan means a logical stream: (record, t) → n, for every instant t of a small finite domain (paper 1,
 definition 3.1). Each function below is the paper's definition and cites it. Nothing here is clever,
-incremental, or shared with what it judges: windows are paper 4's scope functions, not closed forms.
+incremental, or shared with the code under test: windows are paper 4's scope functions, not closed forms.
 
 The domain is a run of instants, or any instants in order such that nothing happens between two of them
 that is not seen at one. All inputs begin inside it: nothing happens before its first instant.
@@ -34,14 +34,14 @@ Triple = tuple[Record, Chronon, int]
 
 @dataclass(frozen=True)
 class World:
-    """The change rows of every stream and table by name, and the instants to look at."""
+    """The change rows of every stream and table by name, and the instants of the domain."""
 
     inputs: Mapping[str, Sequence[ChangeRow]]
     domain: Sequence[Chronon]
 
 
 def meaning(plan: N.Node, inputs: Mapping[str, Sequence[ChangeRow]], domain: Sequence[Chronon]) -> Logical:
-    """The logical stream that a plan means over these inputs.
+    """Return the logical stream that a plan means over these inputs.
 
     >>> from everview.algebra.types import INT, TIMESTAMP
     >>> from everview.algebra.windows import Range
@@ -65,7 +65,7 @@ def _meaning(plan: N.Node, world: World) -> Logical:
 
 
 def _sum(triples: Iterable[Triple]) -> Logical:
-    """A logical stream from triples: multiplicities of equal (e, t) add up, zeros are not there."""
+    """Return the logical stream of triples: multiplicities of equal (e, t) are added up, zeros left out."""
     total: Counter[tuple[Record, Chronon]] = Counter()
     for e, t, n in triples:
         total[e, t] += n
@@ -148,7 +148,7 @@ def _window(plan: N.Window, world: World) -> Logical:
 
 
 def _time_window(schema: Schema, window: TimeWindow, stream: Logical, world: World) -> Logical:
-    if schema.timeline is None:  # UNBOUNDED: all that is there
+    if schema.timeline is None:  # UNBOUNDED: all rows
         return stream
     position = schema.index(schema.timeline)
     oldest = min([_ts(e, position) for e, _ in stream] + [world.domain[0]])
@@ -254,7 +254,7 @@ def _deletions(stream: Logical, domain: Sequence[Chronon]) -> Logical:
 
 
 def _arrived(events: Logical, domain: Sequence[Chronon]) -> Logical:
-    """A stream of events as a relation: what has arrived up to t."""
+    """Return a stream of events as a relation: the events that have arrived up to t."""
     return _sum((e, t, n) for (e, at), n in events.items() for t in domain if t >= at)
 
 
@@ -382,8 +382,8 @@ def _table_join(plan: N.TableJoin, world: World) -> Logical:
     """Each result reflects the state of a NRR at the row's own time, t.ts (paper 2, definition 2);
     that of a relation, at every instant (definition 1).
 
-    The row's own time is its time line, not the instant t at which it holds. So a row that is taken back
-    takes back what it gave, and the table's version then does not matter: the paper leaves that open (5.4.2).
+    The row's own time is its time line, not the instant t at which it holds. So the retraction of a row
+    retracts its results, whatever the table's version is by then: the paper leaves that open (5.4.2).
     """
     left, table = _meaning(plan.left, world), _meaning(plan.right, world)
     schema = plan.left.schema.concat(plan.right.schema)
@@ -439,7 +439,7 @@ SetOperation = N.Union | N.Difference | N.StrictDifference | N.Intersection | N.
 
 
 def _sides(plan: SetOperation, world: World) -> tuple[Logical, Logical]:
-    """Both inputs with their values widened to the types of the result."""
+    """Return both inputs with their values widened to the types of the result."""
     types = plan.schema.types
     return (
         _widened(_meaning(plan.left, world), plan.left.schema.types, types),
@@ -459,7 +459,7 @@ def _widened(stream: Logical, sources: Sequence[DataType], targets: Sequence[Dat
 
 
 def _normal(e: Record) -> Record:
-    """Values that Spark groups together as one: -0.0 as 0.0, every NaN as the same one."""
+    """Return one value for all values that Spark groups together: 0.0 for -0.0, one NaN for every NaN."""
     return tuple(normal(v) for v in e)
 
 

@@ -1,7 +1,7 @@
 """Paper 4's scope functions, written as the paper writes them (section 3.3).
 
 A scope function maps an instant τ to the closed interval of timestamps that a window covers at τ,
-or to None for ∅. It is slow and literal on purpose: `windows.py` is judged by it.
+or to None for ∅. It is slow and literal on purpose: `windows.py` is tested against it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from everview.algebra.time import LEAST, Chronon
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 
-Scope = tuple[Chronon, Chronon] | None
+ScopeInterval = tuple[Chronon, Chronon] | None
 
 
-def scope(window: TimeWindow, tau: Chronon, tau0: Chronon) -> Scope:
-    """The scope at τ of a window that was applied at τ0; no row is older than τ0.
+def scope(window: TimeWindow, tau: Chronon, tau0: Chronon) -> ScopeInterval:
+    """Return the scope at τ of a window that was applied at τ0; no row is older than τ0.
 
     >>> scope(Range(2, slide=1, lag=1), 6, 0), scope(Range(4), 1, 0), scope(Band(upper=3), 9, 0)
     ((4, 5), (0, 1), (0, 3))
@@ -34,7 +34,7 @@ def scope(window: TimeWindow, tau: Chronon, tau0: Chronon) -> Scope:
             return fixed_band(tau, lower if lower is not None else LEAST, upper if upper is not None else tau)
 
 
-def sliding(tau: Chronon, tau0: Chronon, extent: int, step: int, lag: int) -> Scope:
+def sliding(tau: Chronon, tau0: Chronon, extent: int, step: int, lag: int) -> ScopeInterval:
     """scope_s(τ): time-based sliding and tumbling windows, half-filled at first (paper 4, 3.3)."""
     # scope_s(τ) = scope_s(τ - 1) between two steps: that recursion, all of it at once.
     if (between := (tau - tau0) % step) != 0 and tau >= tau0 + lag:
@@ -46,22 +46,22 @@ def sliding(tau: Chronon, tau0: Chronon, extent: int, step: int, lag: int) -> Sc
     return tau - lag - extent + 1, tau - lag
 
 
-def fixed(tau: Chronon, extent: int, origin: Chronon) -> Scope:
-    """The section of a fixed window that τ lies in, up to τ (paper 1, 2.6, as a scope)."""
+def fixed(tau: Chronon, extent: int, origin: Chronon) -> ScopeInterval:
+    """Return the section of a fixed window that τ lies in, up to τ (paper 1, 2.6, as a scope)."""
     return tau - (tau - origin) % extent, tau
 
 
-def lower_landmark(tau: Chronon, lower: Chronon) -> Scope:
+def lower_landmark(tau: Chronon, lower: Chronon) -> ScopeInterval:
     """scope_l(τ): from the landmark on (paper 4, 3.3)."""
     return None if tau < lower else (lower, tau)
 
 
-def upper_landmark(tau: Chronon, tau0: Chronon, upper: Chronon) -> Scope:
+def upper_landmark(tau: Chronon, tau0: Chronon, upper: Chronon) -> ScopeInterval:
     """scope_u(τ): up to the landmark, then frozen (paper 4, 3.3)."""
     return (tau0, tau) if tau < upper else (tau0, upper)
 
 
-def fixed_band(tau: Chronon, lower: Chronon, upper: Chronon) -> Scope:
+def fixed_band(tau: Chronon, lower: Chronon, upper: Chronon) -> ScopeInterval:
     """scope_b(τ): between two landmarks (paper 4, 3.3)."""
     if tau < lower:
         return None

@@ -1,4 +1,4 @@
-"""The answers of a script's views by their definitions alone, for a handful of rows."""
+"""The answers of the views of a script by the definitions alone, for a few rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from everview.temporal.runnable import require_runnable
 
 @dataclass(frozen=True)
 class Answer:
-    """A view over a handful of rows: its columns, and its rows with the times at which they hold."""
+    """A view over a few rows: its columns, and its rows with the times at which they hold."""
 
     name: str
     plan: N.Node
@@ -27,7 +27,7 @@ class Answer:
 
 
 def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -> list[Answer]:
-    """The answers of a script's views by their definitions alone: slow and plain, for a handful of rows.
+    """Return the answers of the views of a script by the definitions alone: slow, for a few rows.
 
     Rows come from the script's INSERTs and from `given`, by the name of the stream.
 
@@ -65,7 +65,7 @@ def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -
 
 
 def _change_rows(entry: object, records: Sequence[Record]) -> list[ChangeRow]:
-    """Rows of a stream hold from their time line on, rows of a table from the beginning."""
+    """Return rows as change rows: rows of a stream hold from their timestamp on, those of a table always."""
     if not isinstance(entry, StreamEntry):
         return [ChangeRow(record, -INFINITY, INFINITY) for record in records]
     position = entry.columns.names.index(entry.timelines[0].column)
@@ -85,7 +85,7 @@ def _worked_out(plan: N.Node, inputs: Mapping[str, Sequence[ChangeRow]]) -> list
 
 
 def _instants(plan: N.Node, times: list[Chronon]) -> list[Chronon]:
-    """All instants at which the answer may change: where rows begin and end, windows and grids move."""
+    """Return all instants at which the answer may change: begins and ends of rows, steps of windows."""
     found = {t for t in times if -INFINITY < t < INFINITY} or {0}
     windows = [n.window for n in plan.walk() if isinstance(n, N.Window) and not isinstance(n.window, Rows)]
     grids: list[Grid] = [n.grid for n in plan.walk() if isinstance(n, (N.Synchronize, N.RStream))]

@@ -1,6 +1,6 @@
 """Algebra to better algebra: one rule, one file, one pure function, one fixture.
 
-A rule takes a node and gives a better one that means the same, or None where it has nothing to say.
+A rule maps a node to a better one with the same meaning, or to None where it does not apply.
 """
 
 from everview.rewrite.rules import RULES, Rewritten, rewrite

@@ -7,7 +7,7 @@ from everview.algebra.expressions import conjunction, conjuncts
 
 
 def merge_filter_into_join(node: N.Node) -> N.Node | None:
-    """A filter above a join is part of its condition: an equality in it becomes a key of the join."""
+    """Merge a filter above a join into its condition, so that an equality in it becomes a key of the join."""
     if isinstance(node, N.Filter) and isinstance(node.input, N.Join):
         join = node.input
         return N.Join(

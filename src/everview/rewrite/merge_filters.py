@@ -7,7 +7,7 @@ from everview.algebra.expressions import And
 
 
 def merge_filters(node: N.Node) -> N.Node | None:
-    """Two filters in a row are one."""
+    """Merge two adjacent filters."""
     if isinstance(node, N.Filter) and isinstance(node.input, N.Filter):
         return N.Filter(node.input.input, And(node.input.condition, node.condition))
     return None

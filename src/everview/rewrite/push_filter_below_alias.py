@@ -1,4 +1,4 @@
-"""A filter asks the same of a relation under its own name as under another."""
+"""σ_p commutes with an alias: only the names in p change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from everview.algebra.expressions import Column, Expression, substitute
 
 
 def push_filter_below_alias(node: N.Node) -> N.Node | None:
-    """Below an alias the columns have the names of the relation itself."""
+    """Move a filter below an alias, where the columns have the names of the relation itself."""
     if not (isinstance(node, N.Filter) and isinstance(node.input, N.Alias)):
         return None
     alias = node.input

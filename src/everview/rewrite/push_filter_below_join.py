@@ -8,7 +8,7 @@ from everview.algebra.schema import Schema
 
 
 def push_filter_below_join(node: N.Node) -> N.Node | None:
-    """Conditions that read one side only are asked there, before the join."""
+    """Move the conditions that read one side only below the join, to that side."""
     if not (isinstance(node, N.Filter) and isinstance(node.input, (N.Join, N.SemiJoin, N.AntiJoin))):
         return None
     join = node.input

@@ -7,12 +7,12 @@ from everview.algebra.expressions import Column, Expression, substitute
 
 
 def push_filter_below_union(node: N.Node) -> N.Node | None:
-    """Both sides are filtered before they are merged; columns go by their position."""
+    """Filter both sides before they are merged; columns correspond by position."""
     if not (isinstance(node, N.Filter) and isinstance(node.input, N.Union)):
         return None
     union = node.input
     if union.left.schema.types != union.right.schema.types:
-        return None  # a side is widened first; the condition reads the wide values
+        return None  # a side is widened by the union, and the condition reads the wider values
     sides = [N.Filter(side, _over(node.condition, union, side)) for side in (union.left, union.right)]
     return N.Union(sides[0], sides[1])
 

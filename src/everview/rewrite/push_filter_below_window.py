@@ -7,7 +7,7 @@ from everview.algebra.windows import Rows
 
 
 def push_filter_below_window(node: N.Node) -> N.Node | None:
-    """Rows that a filter drops need no interval."""
+    """Move a filter below a time window: rows that it drops need no interval."""
     if isinstance(node, N.Filter) and isinstance(node.input, N.Window):
         window = node.input
         if not isinstance(window.window, Rows):

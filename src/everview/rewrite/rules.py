@@ -1,4 +1,4 @@
-"""The rules in their order, and how they are applied: bottom up, until none has anything left to say."""
+"""The rules in their order, and how they are applied: bottom up, until no rule changes the plan."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MOST_ROUNDS = 100
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A better plan, and the names of the rules that made it, in the order in which they first fired."""
+    """A rewritten plan, and the names of the rules that changed it, in the order of their first use."""
 
     plan: N.Node
     fired: tuple[str, ...]
 
 
 def rewrite(plan: N.Node, rules: tuple[Rule, ...] = RULES) -> Rewritten:
-    """The plan after all rules."""
+    """Apply all rules to a plan."""
     fired: dict[str, None] = {}
     for _ in range(_MOST_ROUNDS):
         better = _once(plan, rules, fired)
@@ -48,7 +48,7 @@ def rewrite(plan: N.Node, rules: tuple[Rule, ...] = RULES) -> Rewritten:
 
 
 def _once(node: N.Node, rules: tuple[Rule, ...], fired: dict[str, None]) -> N.Node:
-    # A view that is read has a plan of its own, which is rewritten by itself.
+    # A view that the plan reads has a plan of its own, which is rewritten separately.
     if node.inputs and not isinstance(node, N.View):
         below = [_once(i, rules, fired) for i in node.inputs]
         node = N.with_inputs(node, below) if below != list(node.inputs) else node

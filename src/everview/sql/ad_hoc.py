@@ -1,4 +1,4 @@
-"""Ad hoc queries: a plan, the order and the part of its answer that is asked for, and the instant."""
+"""Ad hoc queries: a plan, ORDER BY, LIMIT and OFFSET of its answer, and the instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import has_relation_parts
-from everview.sql.literals import constant_int, instant
+from everview.sql.literals import bind_instant, constant_int
 from everview.sql.ordering import SortKey, bind_order_of_answer
 from everview.sql.query import bind_query, bind_select
 
@@ -20,7 +20,7 @@ _MOST = 2**31 - 1  # Spark's
 
 
 @dataclass(frozen=True)
-class Part:
+class OrderAndLimit:
     """ORDER BY, LIMIT and OFFSET of a query or of the brackets around it."""
 
     order: tuple[SortKey, ...] = ()
@@ -37,22 +37,22 @@ class Query:
 
     plan: N.Node
     names: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OrderAndLimit, ...] = ()
     as_of: Chronon | None = None
 
 
 def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
-    """A query with the clauses that only an ad hoc query may have."""
+    """Return a query with the clauses that only an ad hoc query may have."""
     as_of = None
-    if isinstance(node, ast.AsOf):
-        as_of = instant(node.args["at"], context.script)
+    if isinstance(node, ast.AsOfSyntax):
+        as_of = bind_instant(node.args["at"], context.script)
         node = node.this
     around: list[exp.Expr] = []  # brackets with clauses of their own, from the outside in
     while isinstance(node, (exp.Subquery, exp.Paren)) and not has_relation_parts(node):
         around += [node] if _has_clauses(node) else []
         context = bind_with(node, context)
         node = node.this
-    # Brackets do not change what ORDER BY may speak of, unless a part is taken inside of them.
+    # Brackets do not change which names ORDER BY sees, unless they contain LIMIT or OFFSET.
     first = node if _has_clauses(node) or not around else around.pop()
     order = first.args.get("order")
     if isinstance(node, exp.Select):
@@ -64,16 +64,16 @@ def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
     for brackets in reversed(around):
         keys = bind_order_of_answer(brackets.args.get("order"), query, context)
         parts.append(_part(brackets, keys, context))
-    return Query(query.plan, query.names, tuple(p for p in parts if p != Part()), as_of)
+    return Query(query.plan, query.names, tuple(p for p in parts if p != OrderAndLimit()), as_of)
 
 
 def _has_clauses(node: exp.Expr) -> bool:
     return any(node.args.get(name) is not None for name in ("order", "limit", "offset"))
 
 
-def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> Part:
+def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> OrderAndLimit:
     limit, offset = node.args.get("limit"), node.args.get("offset")
-    return Part(
+    return OrderAndLimit(
         keys,
         None if limit is None or _is_all(limit) else _count(limit, "LIMIT", context),
         0 if offset is None else _count(offset, "OFFSET", context),
@@ -81,12 +81,12 @@ def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> Part:
 
 
 def _is_all(limit: exp.Expr) -> bool:
-    """Whether it is LIMIT ALL, which is none."""
+    """Return whether it is LIMIT ALL, which is none."""
     return isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL"
 
 
 def _count(clause: exp.Expr, what: str, context: Context) -> int:
-    """The number of LIMIT and of OFFSET."""
+    """Return the number of LIMIT and of OFFSET."""
     if not isinstance(clause, (exp.Limit, exp.Offset)):
         raise context.script.error(
             "this way to limit the answer is not available", clause, next_step="write LIMIT 10 OFFSET 20"

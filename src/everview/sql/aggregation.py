@@ -1,4 +1,4 @@
-"""GROUP BY, aggregates and HAVING: from a SELECT list to an Aggregate node and what stands on it."""
+"""GROUP BY, aggregates and HAVING: from a SELECT list to an Aggregate node and a projection of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from everview.sql.scope import OuterColumn, Scope
 
 
 @dataclass(frozen=True)
-class Item:
+class SelectItem:
     """One column of a SELECT list: its name, if it was given one, its expression, its syntax."""
 
     alias: str | None
@@ -33,7 +33,7 @@ class Item:
 
 
 def output_name(expression: Expression) -> str:
-    """The name of a column that was given none."""
+    """Return the name of a column that was given none."""
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, AggregateRef):
@@ -53,7 +53,7 @@ def _bare(expression: Expression) -> Expression:
 
 
 def _written_name(aggregate: AggregateRef) -> str:
-    """The aggregate as it stands in SQL."""
+    """Return the aggregate as written in SQL."""
     name = _call_name(aggregate.call)
     if not aggregate.written or aggregate.call.argument is None:
         return name
@@ -70,15 +70,15 @@ _SEVERAL_GROUPINGS = ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (
 
 
 def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
-    """The different aggregates, in the order in which they stand."""
+    """Return the different aggregates, in the order in which they stand."""
     found = [p.call for e in expressions for p in e.walk() if isinstance(p, AggregateRef)]
     return list(dict.fromkeys(found))
 
 
 def group_keys(
-    group: exp.Group | None, items: list[Item], scope: Scope, context: Context
+    group: exp.Group | None, items: list[SelectItem], scope: Scope, context: Context
 ) -> list[Expression]:
-    """The expressions of GROUP BY: columns, aliases, positions or expressions."""
+    """Return the expressions of GROUP BY: columns, aliases, positions or expressions."""
     if group is None:
         return []
     for part in group.walk():
@@ -98,7 +98,7 @@ def group_keys(
     return list(dict.fromkeys(keys))
 
 
-def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Context) -> Expression:
+def _group_key(syntax: exp.Expr, items: list[SelectItem], scope: Scope, context: Context) -> Expression:
     if isinstance(syntax, exp.Literal) and not syntax.is_string:
         position = whole_number(syntax.name)
         if position is None or not 1 <= position <= len(items):
@@ -112,11 +112,11 @@ def _group_key(syntax: exp.Expr, items: list[Item], scope: Scope, context: Conte
     return context.binder(scope, "GROUP BY").bind(syntax)
 
 
-def aggregated(
-    plan: N.Node, keys: list[Expression], items: list[Item], having: tuple[Expression, exp.Expr] | None,
+def bind_aggregation(
+    plan: N.Node, keys: list[Expression], items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
     context: Context,
-) -> tuple[N.Node, list[Item], Expression | None]:  # fmt: skip
-    """The Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
+) -> tuple[N.Node, list[SelectItem], Expression | None]:  # fmt: skip
+    """Return the Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     calls = aggregates_in(wanted)
     names = _names(keys, calls)
@@ -127,12 +127,12 @@ def aggregated(
         AggregateRef(c): Column(name, c.type) for name, c in call_columns
     }
     rewritten = [
-        Item(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
+        SelectItem(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
         if not isinstance(i.expression, Literal)
         else i
         for i in items
     ]
-    named = [Item(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
+    named = [SelectItem(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
     condition = None if having is None else _over(having[0], replacement, having[1], context)
     return node, named, condition
 
@@ -154,7 +154,7 @@ def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expressio
 def _over(
     expression: Expression, replacement: Mapping[Expression, Expression], syntax: exp.Expr, context: Context
 ) -> Expression:  # fmt: skip
-    """The expression over the Aggregate's columns; what is neither grouped nor aggregated is refused.
+    """Return the expression over the Aggregate's columns; what is neither grouped nor aggregated is refused.
 
     It is refused as it was written: among the Aggregate's columns one may have the same name.
     """
@@ -170,7 +170,7 @@ def _over(
 
 
 def _ungrouped(expression: Expression, grouped: Mapping[Expression, Expression]) -> Column | None:
-    """The first column of an expression that is no part of what is grouped or aggregated."""
+    """Return the first column of an expression that is no part of what is grouped or aggregated."""
     if expression in grouped or isinstance(expression, OuterColumn):
         return None
     if isinstance(expression, Column):

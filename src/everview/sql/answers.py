@@ -1,4 +1,4 @@
-"""What the answer of a query must be to be kept under a name: distinct names, and types."""
+"""The requirements on a query that defines a view or table: distinct column names, and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everview.sql.script import Script
 def require_distinct_names(
     query: BoundQuery, columns: Sequence[exp.Expr], node: exp.Expr, script: Script
 ) -> None:
-    """Refuses two columns of one name; `columns` are the names that CREATE VIEW itself lists."""
+    """Refuse two columns of one name; `columns` are the names that CREATE VIEW itself lists."""
     names = [name.casefold() for name in query.names]
     twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
     if twice is None:
@@ -24,13 +24,13 @@ def require_distinct_names(
     if columns:
         raise script.error(what, columns[twice], next_step="give one of them another name")
     instead = "give one of them another name with AS"
-    if isinstance(node, ast.CreateView):
+    if isinstance(node, ast.CreateViewSyntax):
         instead = f"name them all: CREATE VIEW {node.name} (p, q) AS …, or leave one out: * EXCEPT (…)"
     raise script.error(what, _second(names[twice], node), next_step=instead)
 
 
 def _second(name: str, node: exp.Expr) -> exp.Expr:
-    """Where a name stands for the second time in the SELECT list, or the * that brings it."""
+    """Return where a name stands for the second time in the SELECT list, or the * that brings it."""
     select = node.args["query"].find(exp.Select)
     items = [] if select is None else select.selects
     named = [item for item in items if item.alias_or_name.casefold() == name]
@@ -40,7 +40,7 @@ def _second(name: str, node: exp.Expr) -> exp.Expr:
 
 
 def require_types(schema: Schema, node: exp.Expr, script: Script) -> None:
-    """Refuses a column that is NULL without a type."""
+    """Refuse a column that is NULL without a type."""
     select = node.args["query"].find(exp.Select)
     items = {item.alias_or_name.casefold(): item for item in select.selects} if select is not None else {}
     for f in schema:

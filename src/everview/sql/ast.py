@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 
-class WindowBracket(exp.Expression):
+class WindowBracketSyntax(exp.Expression):
     """[RANGE …], [ROWS …] and the other brackets after a stream."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -16,43 +16,43 @@ class WindowBracket(exp.Expression):
     }  # fmt: skip
 
 
-class Sync(exp.Expression):
+class SyncSyntax(exp.Expression):
     """SYNC EVERY interval [ORIGIN timestamp], or SYNC ON name."""
 
     arg_types: ClassVar[dict[str, bool]] = {"every": False, "origin": False, "on": False}
 
 
-class StreamFunction(exp.Expression):
+class StreamFunctionSyntax(exp.Expression):
     """ISTREAM(query), DSTREAM(query), RSTREAM(query)."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "sync": False}
 
 
-class AsOf(exp.Expression):
+class AsOfSyntax(exp.Expression):
     """query AS OF TIMESTAMP '…'."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "at": True}
 
 
-class ColumnDeclaration(exp.Expression):
+class ColumnDeclarationSyntax(exp.Expression):
     """name TYPE [NOT NULL] [DEFAULT constant]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
 
 
-class Timeline(exp.Expression):
+class TimelineSyntax(exp.Expression):
     """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "lateness": False, "sequence": False}
 
 
-class Source(exp.Expression):
+class SourceSyntax(exp.Expression):
     """FROM format(path, option => value, …)."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "arguments": False}
 
 
-class CreateStream(exp.Expression):
+class CreateStreamSyntax(exp.Expression):
     """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -61,7 +61,7 @@ class CreateStream(exp.Expression):
     }  # fmt: skip
 
 
-class CreateEventStream(exp.Expression):
+class CreateEventStreamSyntax(exp.Expression):
     """CREATE STREAM name TIMELINE a, b AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -69,7 +69,7 @@ class CreateEventStream(exp.Expression):
     }  # fmt: skip
 
 
-class CreateTagged(exp.Expression):
+class CreateTaggedSyntax(exp.Expression):
     """CREATE TAGGED STREAM name OVER stream KEY (columns) [DELETE WHEN condition]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -77,7 +77,7 @@ class CreateTagged(exp.Expression):
     }  # fmt: skip
 
 
-class CreateTable(exp.Expression):
+class CreateTableSyntax(exp.Expression):
     """CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (columns)) [FROM source]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -85,7 +85,7 @@ class CreateTable(exp.Expression):
     }  # fmt: skip
 
 
-class CreateTableAs(exp.Expression):
+class CreateTableAsSyntax(exp.Expression):
     """CREATE [NON RETROACTIVE] TABLE name AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -93,7 +93,7 @@ class CreateTableAs(exp.Expression):
     }  # fmt: skip
 
 
-class CreateView(exp.Expression):
+class CreateViewSyntax(exp.Expression):
     """CREATE [OR REPLACE] [STREAMED | COMPLETE] VIEW name [(columns)] [WITH (…)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -102,13 +102,13 @@ class CreateView(exp.Expression):
     }  # fmt: skip
 
 
-class Option(exp.Expression):
+class OptionSyntax(exp.Expression):
     """name => value."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True}
 
 
-class Insert(exp.Expression):
+class InsertSyntax(exp.Expression):
     """INSERT INTO name [(columns)] VALUES … or SELECT … [AT timestamp]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -116,7 +116,7 @@ class Insert(exp.Expression):
     }  # fmt: skip
 
 
-class Update(exp.Expression):
+class UpdateSyntax(exp.Expression):
     """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …] [AT timestamp]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -124,56 +124,56 @@ class Update(exp.Expression):
     }  # fmt: skip
 
 
-class Delete(exp.Expression):
+class DeleteSyntax(exp.Expression):
     """DELETE FROM name [alias] [WHERE …] [AT timestamp]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "alias": False, "where": False, "at": False}
 
 
-class Default(exp.Expression):
+class DefaultSyntax(exp.Expression):
     """DEFAULT as a value of INSERT or UPDATE."""
 
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
-class Explain(exp.Expression):
+class ExplainSyntax(exp.Expression):
     """EXPLAIN query."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-class Show(exp.Expression):
+class ShowSyntax(exp.Expression):
     """SHOW STREAMS, TABLES or VIEWS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True}
 
 
-class ShowCreate(exp.Expression):
+class ShowCreateSyntax(exp.Expression):
     """SHOW CREATE STREAM, TABLE or VIEW name."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True}
 
 
-class Describe(exp.Expression):
+class DescribeSyntax(exp.Expression):
     """DESCRIBE name."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-class Drop(exp.Expression):
+class DropSyntax(exp.Expression):
     """DROP STREAM | TABLE | VIEW [IF EXISTS] name [CASCADE]."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "exists": False, "cascade": False}
 
 
-class ClockEvery(exp.Expression):
+class ClockEverySyntax(exp.Expression):
     """CLOCK EVERY interval."""
 
     arg_types: ClassVar[dict[str, bool]] = {"every": True}
 
 
 def span(node: exp.Expr) -> tuple[int, int] | None:
-    """Where a node stands in the text: [start, end) over all of its parts that know their place."""
+    """Return the place of a node in the text: [start, end) over all of its parts that have a place."""
     places: list[tuple[int, int]] = []
     for part in node.walk():
         meta: dict[str, Any] = part.meta

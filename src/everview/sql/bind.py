@@ -1,4 +1,4 @@
-"""Binds statements: from syntax and a catalog to what the engine carries out."""
+"""The binder of statements: from syntax and a catalog to statements that the engine executes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from everview.catalog import (
     TableEntry,
     TaggedEntry,
     ViewEntry,
-    a_kind,
-    not_taken,
+    kind_with_article,
     stream_columns,
+    untaken_columns,
 )  # fmt: skip
 from everview.errors import CatalogError, EverviewError, SqlError
 from everview.sql import ast
@@ -36,11 +36,11 @@ from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
 from everview.sql.events import require_event_query
 from everview.sql.guard import refuse_unused
-from everview.sql.literals import duration, instant
+from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
-from everview.sql.rows import filled_columns, inserted_rows
+from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one, parse_script
 
@@ -48,7 +48,7 @@ from everview.sql.script import Script, parse_one, parse_script
 def bind_script(
     text: str, catalog: Catalog, parameters: Mapping[str, object] | None = None
 ) -> Iterator[S.Statement]:
-    """The statements of a script, each bound when it is asked for: the ones before it are then done.
+    """Yield the statements of a script. Each is bound lazily, after those before it were executed.
 
     `parameters` has the values of `:name`.
 
@@ -66,8 +66,8 @@ def bind_script(
 
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """One statement."""
-    with script.not_too_deep(node):
+    """Bind one statement."""
+    with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
             return there
@@ -83,7 +83,7 @@ def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
 
 
 def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
-    """What an entry means, for those that have a definition."""
+    """Return the plan of an entry that has a definition."""
     match entry:
         case ViewEntry():
             return view_plan(entry, catalog)
@@ -95,21 +95,21 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
 
 
 def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
-    """The plan of a view of the catalog, under the names of its columns."""
+    """Return the plan of a view of the catalog, under the names of its columns."""
     return _definition(entry, catalog, making)
 
 
 def plan_of(sql: str, catalog: Catalog) -> N.Node:
-    """The plan of one query as a view would have it."""
+    """Return the plan of one query as a view would have it."""
     node = parse_one(sql)
     script = Script(sql)
-    with script.not_too_deep(node):
+    with script.refuse_deep_nesting(node):
         refuse_unused(node, script, ad_hoc=False)
         return bind_query(node, _context(script, catalog)).plan
 
 
 def relation_of(name: str, catalog: Catalog) -> N.Node:
-    """The node that a name of the catalog stands for."""
+    """Return the node that a name of the catalog stands for."""
     return _node(catalog.get(name), catalog, making=None)
 
 
@@ -125,7 +125,7 @@ def _context(
 
 
 def _read(name: str, context: Context, making: str | None) -> N.Node:
-    """The node that a name in FROM stands for."""
+    """Return the node that a name in FROM stands for."""
     if making is not None and name.casefold() == making.casefold():
         raise CatalogError(
             f"'{making}' would depend on itself", next_step="read what it is made from instead"
@@ -136,7 +136,7 @@ def _read(name: str, context: Context, making: str | None) -> N.Node:
         kept = ("late", "rejected") if isinstance(below, StreamEntry) else ("rejected",)
         if isinstance(below, (StreamEntry, TableEntry)) and kind.casefold() in kept:
             context.used[below.name] = None
-            return N.Stream(f"{below.name}${kind.casefold()}", not_taken(below, kind.casefold()))
+            return N.Stream(f"{below.name}${kind.casefold()}", untaken_columns(below, kind.casefold()))
     entry = context.catalog.get(name)
     context.used[entry.name] = None
     return _node(entry, context.catalog, making)
@@ -175,7 +175,7 @@ def _definition(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: s
     try:
         plan = bind_query(parse_one(entry.sql), _context(Script(entry.sql), catalog, making)).plan
     except EverviewError as error:
-        error.place = None  # it lies in the view's text, not in the one that was typed now
+        error.place = None  # it is in the text of the view, not in the present statement
         raise
     if isinstance(entry, ViewEntry) and entry.column_names not in ((), plan.schema.names):
         columns = zip(entry.column_names, plan.schema, strict=True)
@@ -215,7 +215,7 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
         below = catalog.get(over.name)
     if not isinstance(below, (StreamEntry, EventStreamEntry)):
         raise script.error(
-            f"a tagged stream is made over a stream, and '{below.name}' is {a_kind(below)}", over
+            f"a tagged stream is made over a stream, and '{below.name}' is {kind_with_article(below)}", over
         )
     columns = _node(below, catalog, None).schema
     keys = declared_names(columns, node.args["key"], script)
@@ -245,7 +245,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     given = tuple(c.name for c in columns)
     entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used), given)
     before = catalog.entries.get(name.casefold())
-    if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same in other words
+    if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
         same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
         entry = replace(entry, **same)  # type: ignore[arg-type]
     anew = bool(node.args.get("replace"))
@@ -255,7 +255,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
-    """Refuses a name that is taken, and a new definition that those who depend on it no longer fit."""
+    """Refuse a name that is in use, and a new definition with which its dependants no longer bind."""
     after = catalog.copy()
     after.add(entry, anew)
     for name in catalog.dependants(entry.name) if anew else ():
@@ -300,7 +300,7 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
 
 
 def _checked(bind: Callable[[exp.Expr, Script, Catalog], S.Statement]) -> Callable[..., S.Statement]:
-    """For CREATE: the name must be free, or stand for the very same thing."""
+    """Check for CREATE that the name is free, or has exactly the same entry."""
 
     def bound(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         made = bind(node, script, catalog)
@@ -324,7 +324,7 @@ def _writable(
         return entry
     if tables_only is not None:
         raise script.error(
-            f"only a table can be {tables_only}, and '{entry.name}' is {a_kind(entry)}",
+            f"only a table can be {tables_only}, and '{entry.name}' is {kind_with_article(entry)}",
             name,
             next_step="make a TAGGED STREAM over it: there a later row replaces or removes an earlier one"
             if isinstance(entry, StreamEntry) and entry is not CLOCK_ENTRY
@@ -339,7 +339,9 @@ def _writable(
     if not isinstance(entry, StreamEntry):
         below = f"insert into {entry.over}, the stream below" if isinstance(entry, TaggedEntry) else None
         raise script.error(
-            f"rows go into a stream or a table, and '{entry.name}' is {a_kind(entry)}", name, next_step=below
+            f"rows go into a stream or a table, and '{entry.name}' is {kind_with_article(entry)}",
+            name,
+            next_step=below,
         )
     if entry.source is not None:
         raise script.error(
@@ -356,7 +358,7 @@ def _at(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> int 
         return None
     if isinstance(entry, StreamEntry):
         raise script.error("rows of a stream have their own time: AT is for tables", at)
-    return instant(at, script)
+    return bind_instant(at, script)
 
 
 def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -365,9 +367,9 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     if node.args.get("query") is not None:
         query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
         answered = Schema(query.plan.schema.fields[: len(query.names)])  # the others are to order by
-        columns = filled_columns(answered, entry, node, script)
+        columns = match_query_columns(answered, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
-    return S.Insert(entry.name, inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
+    return S.Insert(entry.name, bind_inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -390,7 +392,7 @@ def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) 
 
 
 def _ad_hoc_context(script: Script, catalog: Catalog) -> Context:
-    """For a query or a change that is made at once: its statement has one present, by the clock."""
+    """Return the context of an ad hoc query or a change: the whole statement has one present instant."""
     return _context(script, catalog, now=time.time_ns() // 1000)
 
 
@@ -416,7 +418,7 @@ def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
         entry = catalog.get(node.name)
         if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):
             raise SqlError(
-                f"'{entry.name}' is {a_kind(entry)}",
+                f"'{entry.name}' is {kind_with_article(entry)}",
                 next_step=f"write SHOW CREATE {entry.kind.split()[-1].upper()}",
             )
     return S.ShowCreate(entry.name)
@@ -434,7 +436,8 @@ def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         entry = catalog.get(node.name)
         if node.args["kind"] not in entry.kind.upper().split():
             raise SqlError(
-                f"'{entry.name}' is {a_kind(entry)}", next_step=f"write DROP {entry.kind.split()[-1].upper()}"
+                f"'{entry.name}' is {kind_with_article(entry)}",
+                next_step=f"write DROP {entry.kind.split()[-1].upper()}",
             )
         catalog.copy().drop(entry.name, bool(node.args.get("cascade")))
     return S.Drop(entry.name, bool(node.args.get("cascade")))
@@ -448,26 +451,26 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 
 
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
-    ast.CreateStream: _checked(_create_stream),
-    ast.CreateTable: _checked(_create_table),
-    ast.CreateTableAs: _create_table_as,
-    ast.CreateTagged: _checked(_create_tagged),
-    ast.CreateView: _create_view,
-    ast.CreateEventStream: _create_event_stream,
-    ast.Insert: _insert,
-    ast.Update: _update,
-    ast.Delete: _delete,
-    ast.Explain: _explain,
-    ast.Show: _show,
-    ast.ShowCreate: _show_create,
-    ast.Describe: _describe,
-    ast.Drop: _drop,
-    ast.ClockEvery: _clock,
+    ast.CreateStreamSyntax: _checked(_create_stream),
+    ast.CreateTableSyntax: _checked(_create_table),
+    ast.CreateTableAsSyntax: _create_table_as,
+    ast.CreateTaggedSyntax: _checked(_create_tagged),
+    ast.CreateViewSyntax: _create_view,
+    ast.CreateEventStreamSyntax: _create_event_stream,
+    ast.InsertSyntax: _insert,
+    ast.UpdateSyntax: _update,
+    ast.DeleteSyntax: _delete,
+    ast.ExplainSyntax: _explain,
+    ast.ShowSyntax: _show,
+    ast.ShowCreateSyntax: _show_create,
+    ast.DescribeSyntax: _describe,
+    ast.DropSyntax: _drop,
+    ast.ClockEverySyntax: _clock,
 }
 
 
 def declare(statement: S.Statement, catalog: Catalog) -> None:
-    """Change the names of a catalog as a statement says."""
+    """Apply a statement that changes the catalog."""
     match statement:
         case S.Create(entry, _, replace):
             catalog.add(entry, replace)

@@ -46,7 +46,7 @@ class WindowParser(OperatorParser):
             self._advance()
         if "extent" not in parts:
             self._fail(f"a window with a {kind} needs a RANGE", first, next_step="add RANGE 15 MINUTES")
-        return ast.WindowBracket(kind=kind if kind in ("TUMBLE", "FIXED") else "RANGE", **parts)
+        return ast.WindowBracketSyntax(kind=kind if kind in ("TUMBLE", "FIXED") else "RANGE", **parts)
 
     def _rows_window(self, kind: str) -> exp.Expr:
         keys = None
@@ -55,21 +55,21 @@ class WindowParser(OperatorParser):
             if not self._match_text_seq("ROWS"):
                 self._fail("expected ROWS: a window with PARTITION BY counts rows")
         count = self._needed(self._parse_unary(), "a number of rows")
-        return ast.WindowBracket(kind="ROWS", count=count, keys=keys)
+        return ast.WindowBracketSyntax(kind="ROWS", count=count, keys=keys)
 
     def _bare_window(self, kind: str) -> exp.Expr:
-        return ast.WindowBracket(kind=kind)
+        return ast.WindowBracketSyntax(kind=kind)
 
     def _since_window(self, kind: str) -> exp.Expr:
-        return ast.WindowBracket(kind="BAND", lower=self._instant())
+        return ast.WindowBracketSyntax(kind="BAND", lower=self._instant())
 
     def _until_window(self, kind: str) -> exp.Expr:
-        return ast.WindowBracket(kind="BAND", upper=self._instant())
+        return ast.WindowBracketSyntax(kind="BAND", upper=self._instant())
 
     def _between_window(self, kind: str) -> exp.Expr:
         lower = self._instant()
         self._expect("AND")
-        return ast.WindowBracket(kind="BAND", lower=lower, upper=self._instant())
+        return ast.WindowBracketSyntax(kind="BAND", lower=lower, upper=self._instant())
 
     def _instant(self) -> exp.Expr:
         """TIMESTAMP '2026-01-31 23:59:59'."""

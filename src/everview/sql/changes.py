@@ -1,4 +1,4 @@
-"""UPDATE and DELETE: which rows of a table they take, and what these become."""
+"""UPDATE and DELETE: the rows of a table that they change, and the new values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from everview.catalog import TableEntry
 from everview.sql import statements as S
 from everview.sql.context import Context
 from everview.sql.joins import bind_from
-from everview.sql.query import restricted
-from everview.sql.rows import assignments
+from everview.sql.query import bind_where
+from everview.sql.rows import bind_assignments
 from everview.sql.scope import Scope
 from everview.sql.subqueries import split_conditions
 
@@ -19,7 +19,7 @@ from everview.sql.subqueries import split_conditions
 def bind_update(node: exp.Expr, entry: TableEntry, at: int | None, context: Context) -> S.Update:
     """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …]."""
     base, scope, beside = _relations(node, entry, context)
-    new = assignments(node, entry, scope, context)
+    new = bind_assignments(node, entry, scope, context)
     return S.Update(entry.name, new, _selection(node, base, scope, beside, context), at)
 
 
@@ -49,9 +49,9 @@ def _relations(node: exp.Expr, entry: TableEntry, context: Context) -> tuple[N.N
 def _selection(
     node: exp.Expr, base: N.Node, scope: Scope, beside: N.Node | None, context: Context
 ) -> S.Selection:
-    """WHERE taken apart: plain conditions, and those on subqueries."""
+    """Split WHERE into plain conditions and conditions on subqueries."""
     where = node.args.get("where")
-    plan = restricted(base, scope, split_conditions(None if where is None else where.this), context)
+    plan = bind_where(base, scope, split_conditions(None if where is None else where.this), context)
     plain: list[Expression] = []
     matches: list[S.Match] = []
     while plan is not base:

@@ -1,6 +1,6 @@
-"""Constants that make no sense where they stand: broken patterns, and groups that a pattern does not have.
+"""The check of constant arguments: invalid patterns, and groups that a pattern does not have.
 
-The same values from data give NULL; in the text of a query they are mistakes.
+The same values from data give NULL; in the text of a query they are errors.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from everview.algebra.expressions import Call, Literal
 from everview.algebra.patterns import is_surely_valid, like_problem, regex, regex_problem
 from everview.algebra.text import string_sql
-from everview.errors import AlgebraError, counted
+from everview.errors import AlgebraError, format_count
 
 Problem = tuple[int, AlgebraError]
 """The position of an argument, and what is wrong with it."""
 
 
 def find_wrong_constant(call: Call) -> Problem | None:
-    """The first constant of a call that makes no sense, or None.
+    """Return the problem of the first invalid constant of a call, or None.
 
     >>> from everview.algebra.types import STRING
     >>> text = Literal("abc", STRING)
@@ -69,7 +69,7 @@ def _in_regex(call: Call) -> Problem | None:
     if not isinstance(group, int) or 0 <= group <= groups:
         return None
     return min(2, len(call.arguments) - 1), AlgebraError(
-        f"{string_sql(pattern)} has {counted(groups, 'group')}, and no group {group}",
+        f"{string_sql(pattern)} has {format_count(groups, 'group')}, and no group {group}",
         next_step="put brackets around what you want, or give 0 as the third argument for the whole match",
     )
 

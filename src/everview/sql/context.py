@@ -1,4 +1,4 @@
-"""What a query is bound in: the script, the catalog, the names that WITH gives, the query around it."""
+"""The context in which a query is bound: the script, the catalog, the names of WITH, the outer query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BoundQuery:
 class Context:
     """Passed down through a query; `used` collects the catalog names that it reads.
 
-    `now` is the instant of an ad hoc query; views have none, since they are about all instants.
+    `now` is the instant of an ad hoc query; views have none, since they hold at all instants.
     """
 
     script: Script
@@ -47,7 +47,7 @@ class Context:
         return replace(self, ctes={**self.ctes, name.casefold(): query})
 
     def inside(self, outer: Scope | None) -> Context:
-        """For a subquery of a query with this scope."""
+        """Return the context of a subquery of a query with this scope."""
         return replace(self, outer=outer)
 
     def binder(self, scope: Scope, no_aggregates: str | None = None) -> ExpressionBinder:

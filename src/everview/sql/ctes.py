@@ -1,4 +1,4 @@
-"""WITH: queries by name, for those behind them."""
+"""WITH: named queries, visible to the queries after them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from everview.errors import SqlError, nearest
 from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
-from everview.sql.rows import constant
+from everview.sql.rows import bind_constant
 from everview.sql.script import Script
 from everview.sql.source_options import is_option, known_options
 
@@ -69,7 +69,7 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
 
 
 def _max_ahead(node: exp.Expr | None, source: Source | None, script: Script) -> int | None:
-    """How far ahead of the clock a timestamp may be; None: as far as it likes."""
+    """Return how far ahead of the clock a timestamp may be; None: without a limit."""
     if node is None:
         return MAX_AHEAD
     if source is None:
@@ -97,7 +97,7 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> int:
     """WITH (history => INTERVAL '1' DAY | 'forever'): how long changes are kept; without it, for ever."""
     history: int | None = None
     for option in options:
-        if not isinstance(option, ast.Option):
+        if not isinstance(option, ast.OptionSyntax):
             raise script.error("options are written as name => value", option, next_step=_HISTORY)
         if option.name.casefold() not in _VIEW_OPTIONS:
             raise SqlError(
@@ -137,7 +137,7 @@ def _fields(columns: list[exp.Expr], script: Script) -> tuple[Field, ...]:
 def _constraints(
     node: exp.Expr, fields: tuple[Field, ...], context: Context
 ) -> tuple[tuple[str, ...], Defaults]:
-    """The columns that are NOT NULL, and the values of DEFAULT. DEFAULT NULL is the same as none."""
+    """Return the columns that are NOT NULL, and the values of DEFAULT. DEFAULT NULL is the same as none."""
     declared = list(zip(node.args["columns"], fields, strict=True))
     not_null = tuple(f.name for column, f in declared if column.args.get("not_null"))
     defaults = []
@@ -151,7 +151,7 @@ def _constraints(
                 syntax,
                 next_step="leave DEFAULT out, and use coalesce in a view",
             )
-        value = constant(syntax, field, context, "DEFAULT")
+        value = bind_constant(syntax, field, context, "DEFAULT")
         if value is not None:
             defaults.append((field.name, value))
         elif field.name in not_null:
@@ -160,7 +160,7 @@ def _constraints(
 
 
 def declared_names(fields: Iterable[Field], names: Iterable[exp.Expr], script: Script) -> tuple[str, ...]:
-    """The columns of a key or an order, as they are declared, each of them once."""
+    """Return the columns of a key or an order, as they are declared, each of them once."""
     found: list[str] = []
     for name in names:
         column = _declared(tuple(fields), name, script).name
@@ -182,7 +182,7 @@ def _source(node: exp.Expr | None, script: Script) -> Source | None:
     options: dict[str, str] = {}
     positions = list(_POSITIONAL.get(node.name.casefold(), ()))
     for argument in node.args.get("arguments") or ():
-        if isinstance(argument, ast.Option):
+        if isinstance(argument, ast.OptionSyntax):
             _require_option(argument, node.name.casefold(), options, script)
             options[argument.name] = _value(argument.args["value"], script)
         elif positions:

@@ -88,7 +88,7 @@ class EverviewParser(QueryParser):
             named = self._parse_csv(lambda: self._name("a time line"))
             self._expect("AS")
             query, text = self._with_text(self._parse_full_query)
-            return ast.CreateEventStream(this=name, timelines=named, query=query, text=text)
+            return ast.CreateEventStreamSyntax(this=name, timelines=named, query=query, text=text)
         columns, lines, _ = self._columns(timelines=True)
         source, idle, ahead = None, None, None
         while self._curr:
@@ -105,7 +105,7 @@ class EverviewParser(QueryParser):
                 source = self._source()
             else:
                 break
-        return ast.CreateStream(
+        return ast.CreateStreamSyntax(
             this=name, columns=columns, timelines=lines, source=source, idle=idle, ahead=ahead
         )
 
@@ -117,10 +117,10 @@ class EverviewParser(QueryParser):
         name = self._new_name("the table")
         if self._match_text_seq("AS"):
             query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
-            return ast.CreateTableAs(this=name, query=query, text=text, non_retroactive=non_retroactive)
+            return ast.CreateTableAsSyntax(this=name, query=query, text=text, non_retroactive=non_retroactive)
         columns, _, key = self._columns(timelines=False)
         source = self._source() if self._match(TokenType.FROM) else None
-        return ast.CreateTable(
+        return ast.CreateTableSyntax(
             this=name, columns=columns, key=key, source=source, non_retroactive=non_retroactive
         )
 
@@ -156,10 +156,10 @@ class EverviewParser(QueryParser):
             if start and start.token_type in WORDS:
                 self._unknown_type(start)
             self._fail(f"expected the type of the column '{name.name}'", start)
-        return ast.ColumnDeclaration(this=name, kind=kind)
+        return ast.ColumnDeclarationSyntax(this=name, kind=kind)
 
     def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
-        """Whether PRIMARY KEY stands here, which a table has once and a stream never."""
+        """Parse PRIMARY KEY if it comes next; refuse it for a stream, and a second one for a table."""
         if not self._match(TokenType.PRIMARY_KEY):
             return False
         if not of_table:
@@ -206,14 +206,14 @@ class EverviewParser(QueryParser):
                 sequence = self._parse_wrapped_csv(lambda: self._name("a column"))
             else:
                 break
-        return ast.Timeline(this=name, lateness=lateness, sequence=sequence)
+        return ast.TimelineSyntax(this=name, lateness=lateness, sequence=sequence)
 
     def _source(self) -> exp.Expr:
         name = self._name("a format, as in csv('data/*.csv')")
         if not self._curr or self._curr.token_type != TokenType.L_PAREN:
             self._fail(f"expected ( after {name.name}", next_step=f"write it as {name.name}('path')")
         arguments = self._parse_wrapped_csv(self._option)
-        return ast.Source(this=name, arguments=arguments)
+        return ast.SourceSyntax(this=name, arguments=arguments)
 
     def _option(self) -> exp.Expr | None:
         index = self._index
@@ -225,7 +225,7 @@ class EverviewParser(QueryParser):
             name.set("this", path)
             if self._match(TokenType.FARROW):
                 value = self._needed(self._placed(self._parse_term), "a value")
-                return ast.Option(this=name, value=value)
+                return ast.OptionSyntax(this=name, value=value)
         self._retreat(index)
         return self._parse_unary()
 
@@ -241,7 +241,7 @@ class EverviewParser(QueryParser):
             self._expect("WHEN")
             delete, text = self._with_text(self._parse_disjunction)
             self._needed(delete, "a condition")
-        return ast.CreateTagged(this=name, over=over, key=key, delete=delete, text=text)
+        return ast.CreateTaggedSyntax(this=name, over=over, key=key, delete=delete, text=text)
 
     def _create_view(self, complete: bool, replace: bool) -> exp.Expr:
         name = self._new_name("the view")
@@ -255,7 +255,7 @@ class EverviewParser(QueryParser):
             options = self._parse_wrapped_csv(self._option)
         self._expect("AS")
         query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
-        return ast.CreateView(
+        return ast.CreateViewSyntax(
             this=name,
             columns=columns,
             query=query,
@@ -266,7 +266,7 @@ class EverviewParser(QueryParser):
         )
 
     def _with_text(self, parse: Callable[[], exp.Expr | None]) -> tuple[exp.Expr | None, str]:
-        """What was parsed, and the very words of it."""
+        """Return what was parsed, with its text."""
         start = self._curr.start if self._curr else len(self.sql)
         parsed = parse()
         if parsed is not None:
@@ -281,18 +281,18 @@ class EverviewParser(QueryParser):
             columns = self._parse_wrapped_csv(lambda: self._name("a column"))
         if self._match(TokenType.VALUES):
             rows = self._parse_csv(lambda: self._placed(self._row))
-            return ast.Insert(this=name, columns=columns, rows=rows, at=self._at())
-        return ast.Insert(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
+            return ast.InsertSyntax(this=name, columns=columns, rows=rows, at=self._at())
+        return ast.InsertSyntax(this=name, columns=columns, query=self._parse_full_query(), at=self._at())
 
     def _row(self) -> exp.Expr:
         return exp.Tuple(expressions=self._parse_wrapped_csv(self._value))
 
     def _value(self) -> exp.Expr | None:
-        """An expression, or DEFAULT."""
+        """Parse an expression, or DEFAULT."""
         return self._placed(self._default) or self._parse_disjunction()
 
     def _default(self) -> exp.Expr | None:
-        return ast.Default() if self._match(TokenType.DEFAULT) else None
+        return ast.DefaultSyntax() if self._match(TokenType.DEFAULT) else None
 
     def _assignment(self) -> exp.Expr | None:
         """column = value."""
@@ -316,7 +316,7 @@ class EverviewParser(QueryParser):
             source = exp.Select(expressions=[exp.Star()], from_=self._parse_from())
             self._parse_query_modifiers(source)
             where = source.args.pop("where", None)
-        return ast.Update(
+        return ast.UpdateSyntax(
             this=name,
             alias=alias,
             assignments=assignments,
@@ -336,7 +336,7 @@ class EverviewParser(QueryParser):
     def _delete(self) -> exp.Expr:
         self._expect("FROM")
         name, alias = self._name("a table"), self._alias()
-        return ast.Delete(this=name, alias=alias, where=self._parse_where(), at=self._at())
+        return ast.DeleteSyntax(this=name, alias=alias, where=self._parse_where(), at=self._at())
 
     def _at(self) -> exp.Expr | None:
         return self._instant() if self._match_text_seq("AT") else None
@@ -350,7 +350,7 @@ class EverviewParser(QueryParser):
         exists = self._match_text_seq("IF", "EXISTS")
         name = self._name("what to drop")
         cascade = self._match_text_seq("CASCADE")
-        return ast.Drop(kind=kind, this=name, exists=bool(exists), cascade=bool(cascade))
+        return ast.DropSyntax(kind=kind, this=name, exists=bool(exists), cascade=bool(cascade))
 
     def _show(self) -> exp.Expr:
         kind = self._word()
@@ -359,7 +359,7 @@ class EverviewParser(QueryParser):
         if kind not in ("STREAMS", "TABLES", "VIEWS"):
             self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
         self._advance()
-        return ast.Show(kind=kind)
+        return ast.ShowSyntax(kind=kind)
 
     def _show_create(self) -> exp.Expr:
         """SHOW CREATE STREAM | TABLE | VIEW name."""
@@ -369,7 +369,7 @@ class EverviewParser(QueryParser):
             self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
         kind = self._word()
         self._advance()
-        return ast.ShowCreate(kind=kind, this=self._name("what to show"))
+        return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
@@ -381,10 +381,10 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("DELETE",), EverviewParser._delete),
     (("DROP",), EverviewParser._drop),
     (("SHOW",), EverviewParser._show),
-    (("DESCRIBE",), lambda self: ast.Describe(this=self._name("what to describe"))),
-    (("DESC",), lambda self: ast.Describe(this=self._name("what to describe"))),
-    (("EXPLAIN",), lambda self: ast.Explain(this=self._parse_as_of(self._parse_full_query()))),
-    (("CLOCK", "EVERY"), lambda self: ast.ClockEvery(every=self._duration())),
+    (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
+    (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
+    (("EXPLAIN",), lambda self: ast.ExplainSyntax(this=self._parse_as_of(self._parse_full_query()))),
+    (("CLOCK", "EVERY"), lambda self: ast.ClockEverySyntax(every=self._duration())),
 )
 _FIRST_WORDS = (
     "SELECT",

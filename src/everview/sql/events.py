@@ -1,4 +1,4 @@
-"""What an event query may read: it is about the whole of its streams (paper 3; DESIGN section 5)."""
+"""The check of event queries: they read streams without windows (paper 3; DESIGN section 5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Reason:
 
 
 def require_event_query(plan: N.Node, node: exp.Expr, script: Script) -> None:
-    """Refuses windows and relations whose rows come and go."""
+    """Refuse windows and relations whose rows end."""
     reason = _not_an_event(plan)
     if reason is None:
         return
@@ -61,7 +61,7 @@ def _window(part: exp.Expr) -> exp.Expr | None:
 
 
 def _stream_function(part: exp.Expr) -> exp.Expr | None:
-    return part if isinstance(part, ast.StreamFunction) else None
+    return part if isinstance(part, ast.StreamFunctionSyntax) else None
 
 
 def _named(name: str) -> Callable[[exp.Expr], exp.Expr | None]:

@@ -34,14 +34,14 @@ from everview.algebra.expressions import (
     Or,
 )  # fmt: skip
 from everview.algebra.functions import FUNCTIONS, LIKE_A_SLIP, function, function_names
-from everview.algebra.numbers import negated
+from everview.algebra.numbers import negate_number
 from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
-from everview.sql.promotion import as_text_if_mixed, is_text, one_key, text_targets
+from everview.sql.promotion import as_text_if_mixed, is_text_literal, one_key, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
@@ -82,7 +82,7 @@ class ExpressionBinder:
     now: Chronon | None = None
 
     def bind(self, node: exp.Expr) -> Expression:
-        """The expression that a tree means; errors lie at the smallest tree that is wrong."""
+        """Bind a syntax tree; an error has the place of the smallest tree that is wrong."""
         handler = _HANDLERS.get(type(node))
         if handler is None:
             raise self._refusal(node)
@@ -90,7 +90,7 @@ class ExpressionBinder:
             return handler(self, node)
 
     def condition(self, node: exp.Expr, what: str) -> Expression:
-        """An expression that is true or false."""
+        """Bind an expression that must be true or false."""
         bound = self.bind(node)
         if bound.type not in (T.BOOLEAN, T.VOID):
             raise self.script.error(
@@ -123,7 +123,7 @@ class ExpressionBinder:
             return self.script.error("SIMILAR TO is not available", node, next_step="use RLIKE")
         return self.script.error("this kind of expression is not available", node)
 
-    # One small function a kind of node
+    # One small function per kind of node
 
     def column(self, node: exp.Column) -> Expression:
         if is_now(node):
@@ -146,7 +146,7 @@ class ExpressionBinder:
             return number("-" + node.this.this)
         operand = self.beside(self.bind(node.this), T.DOUBLE, node.this)
         if isinstance(operand, Literal) and operand.value is not None and _changes_sign(operand.type):
-            return Literal(canonical(negated(operand.value, operand.type)), operand.type)
+            return Literal(canonical(negate_number(operand.value, operand.type)), operand.type)
         return Negate(operand)
 
     def arithmetic(self, node: exp.Binary) -> Expression:
@@ -164,7 +164,7 @@ class ExpressionBinder:
     def _operands(self, node: exp.Binary, operator: str) -> tuple[Expression, Expression]:
         """Two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
         left, right = self.bind(node.this), self.bind(node.expression)
-        if operator in "+-*/%" and all(is_text(e) or e.type.is_numeric for e in (left, right)):
+        if operator in "+-*/%" and all(is_text_literal(e) or e.type.is_numeric for e in (left, right)):
             return self.beside(left, T.DOUBLE, node.this), self.beside(right, T.DOUBLE, node.expression)
         return self.beside(left, right.type, node.this), self.beside(right, left.type, node.expression)
 
@@ -178,8 +178,8 @@ class ExpressionBinder:
         return self.beside(a, b.type, left), self.beside(b, a.type, right)
 
     def beside(self, operand: Expression, type_: T.DataType, node: exp.Expr) -> Expression:
-        """An operand beside a value of a type: a string constant is read as that type."""
-        if not is_text(operand) or type_ in (T.STRING, T.VOID):
+        """Bind an operand next to a value of a type: a string constant is read as that type."""
+        if not is_text_literal(operand) or type_ in (T.STRING, T.VOID):
             return operand
         with self.script.blame(node):
             return _read_as(operand, type_)
@@ -262,7 +262,7 @@ class ExpressionBinder:
         return Not(matched) if inner.args.get("negate") else matched
 
     def _called(self, name: str, nodes: Sequence[exp.Expr], bound: Sequence[Expression] = ()) -> Expression:
-        """A call of a function; a constant that makes no sense is refused where it stands."""
+        """Return a call of a function; refuse an invalid constant, with its place."""
         called = Call(name, tuple(bound or map(self.bind, nodes)))
         wrong = find_wrong_constant(called)
         if wrong is None:
@@ -338,14 +338,14 @@ class ExpressionBinder:
             raise self.script.error(f"{node.name} is no aggregate and takes neither * nor DISTINCT", node)
         if aggregates or is_other_aggregate(name):
             aggregate_function(name)  # raises, and says which there are
-        if any(isinstance(a, (exp.Query, ast.StreamFunction)) for a in node.expressions):
+        if any(isinstance(a, (exp.Query, ast.StreamFunctionSyntax)) for a in node.expressions):
             raise self._refusal(
-                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunction)))
+                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunctionSyntax)))
             )
         self._require_function(node)
         arguments = tuple(self.bind(a) for a in node.expressions)
         if len(arguments) > 1 and name in _COMPARING:
-            kinds = [a.type for a in arguments if not is_text(a) and a.type != T.VOID]
+            kinds = [a.type for a in arguments if not is_text_literal(a) and a.type != T.VOID]
             if kinds:
                 pairs = zip(arguments, node.expressions, strict=True)
                 arguments = tuple(self.beside(a, kinds[0], syntax) for a, syntax in pairs)
@@ -358,7 +358,7 @@ class ExpressionBinder:
         return self._called(node.name, node.expressions, arguments)
 
     def _require_function(self, node: exp.Anonymous) -> None:
-        """Refuses a name that no function has; an aggregate may have been meant as well."""
+        """Refuse a name that no function has; an aggregate may have been meant as well."""
         try:
             function(node.name)
         except AlgebraError as error:

@@ -1,4 +1,4 @@
-"""Nothing that was written is dropped: an argument of the syntax tree is used by the binder, or refused here.
+"""The guard against ignored syntax: an argument of the syntax tree is used by the binder, or refused here.
 
 sqlglot reads more than Everview has: PIVOT, TABLESAMPLE, FORMAT in a cast, a LIMIT behind brackets, a
 parameter in the place of a name. `USED` has, for every kind of node that is bound, the arguments that the
@@ -110,7 +110,7 @@ USED: dict[type[exp.Expr], dict[str, Kinds]] = {
 }  # fmt: skip
 """The arguments that are read, by the kind of node, and what each may be. Of other kinds none is bound."""
 
-# Words for an argument, where its own name is not what people write, and what to write instead.
+# Words for an argument whose own name differs from its SQL, and what to write instead.
 _WORDS = {
     "laterals": "LATERAL VIEW",
     "sort": "SORT BY",
@@ -148,7 +148,7 @@ _INSTEAD = {
 
 
 def refuse_unused(statement: exp.Expr, script: Script, ad_hoc: bool = True) -> None:
-    """Refuses what the binder would not read; ORDER BY, LIMIT and OFFSET may only end an ad hoc query."""
+    """Refuse syntax that the binder does not use; ORDER BY, LIMIT and OFFSET may only end an ad hoc query."""
     ends = {id(node) for node in _ends(statement)} if ad_hoc else set()
     for node in _walk(statement):
         for name, value in node.args.items():
@@ -171,7 +171,7 @@ def _is_given(value: object) -> bool:
 
 
 def _walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """All nodes, those of windows and of SYNC among them."""
+    """Yield all nodes, those of windows and of SYNC among them."""
     for part in node.walk():
         yield part
         for behind in (*part.meta.get("windows", ()), part.meta.get("sync")):
@@ -180,10 +180,10 @@ def _walk(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _ends(statement: exp.Expr) -> Iterator[exp.Expr]:
-    """The ad hoc query of a statement, and what stands in its brackets."""
-    if isinstance(statement, (ast.Explain, ast.Insert, ast.CreateTableAs)):
+    """Yield the ad hoc query of a statement, and what stands in its brackets."""
+    if isinstance(statement, (ast.ExplainSyntax, ast.InsertSyntax, ast.CreateTableAsSyntax)):
         statement = statement.args.get("query") or statement.this
-    node = statement.this if isinstance(statement, ast.AsOf) else statement
+    node = statement.this if isinstance(statement, ast.AsOfSyntax) else statement
     while isinstance(node, exp.Subquery):
         yield node
         node = node.this
@@ -200,7 +200,7 @@ def _refuse_order(name: str, clause: exp.Expr, script: Script) -> Exception:
 
 
 def _refuse_kind(node: exp.Expr, name: str, value: object, script: Script) -> Exception:
-    """Refuses what is no name where a name belongs, and any other value that the binder would misread."""
+    """Refuse what is no name where a name belongs, and any other value that the binder would misread."""
     place = _nearest_place(value, node, script)
     if isinstance(value, exp.ColumnDef):
         return script.error("a name in this list has no type", place, next_step=f"write {value.name}")

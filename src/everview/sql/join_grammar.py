@@ -41,7 +41,7 @@ class JoinParser(WindowParser):
         return iter(()) if alias_tokens is not None else super()._parse_joins()
 
     def _parse_join_parts(self) -> tuple[Token | None, Token | None, Token | None]:
-        """The words before JOIN; those that make no join are refused."""
+        """Parse the words before JOIN; refuse those that make no join."""
         first = self._curr
         parts = super()._parse_join_parts()
         method, side, kind = (part.text.upper() if part else "" for part in parts)
@@ -82,7 +82,7 @@ class JoinParser(WindowParser):
 
 
 def _instead(method: str, side: str, kind: str) -> str:
-    """What to write for a join that there is not."""
+    """Return what to write instead of an unknown join."""
     if method == "NATURAL":
         return "leave NATURAL or CROSS out" if (side, kind) == ("", "CROSS") else _instead("", side, kind)
     if kind == "CROSS":

@@ -14,8 +14,8 @@ from everview.algebra.expressions import TRUE, Column, Comparison, Expression, c
 from everview.algebra.schema import Schema
 from everview.algebra.text import column_sql
 from everview.sql.context import BoundQuery, Context
-from everview.sql.relations import Relation, bind_relation, named_relation, windowed
-from everview.sql.renaming import is_whole, select_columns
+from everview.sql.relations import Relation, bind_relation, bind_windows, named_relation
+from everview.sql.renaming import select_columns, selects_all_columns
 from everview.sql.scope import Scope, SharedColumn
 from everview.sql.windows import NowBound, now_bounds
 
@@ -33,7 +33,7 @@ Tree = Relation | Joined
 
 @dataclass
 class FreshNames:
-    """Names for relations without one, of which none stands in the query; each is given once."""
+    """Generated names for relations without a name; none of them occurs in the query."""
 
     query: exp.Expr
     given: int = 0
@@ -49,7 +49,7 @@ class FreshNames:
 def bind_from(
     select: exp.Select, context: Context, conditions: list[exp.Expr]
 ) -> tuple[N.Node, Scope, list[exp.Expr]]:
-    """The plan of a FROM clause, its scope, and the conditions of WHERE that are left.
+    """Return the plan of a FROM clause, its scope, and the conditions of WHERE that are left.
 
     Conditions on NOW are taken out of them: they are windows of the relations (paper 5, 4.4).
     """
@@ -67,7 +67,7 @@ def bind_from(
 
 
 def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
-    """The plan and the scope of one item of FROM, as SELECT * FROM item has them."""
+    """Return the plan and the scope of one item of FROM, as SELECT * FROM item has them."""
     fresh = FreshNames(item)
     tree = _tree(item, context, fresh)
     _separate(tree, fresh)
@@ -75,7 +75,7 @@ def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
 
 
 def is_relation(node: exp.Expr) -> bool:
-    """Whether what stands in brackets is a relation or a join, and not a query."""
+    """Return whether what stands in brackets is a relation or a join, and not a query."""
     if isinstance(node, exp.Subquery):
         return has_relation_parts(node) or is_relation(node.this)
     return isinstance(node, (exp.Table, exp.Lateral))
@@ -108,11 +108,11 @@ def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNa
     _separate(inner, fresh)
     plan, scope = _finished(inner, context)
     if item.alias:
-        one = len(scope.relations) == 1 and is_whole(plan, scope.columns)
+        one = len(scope.relations) == 1 and selects_all_columns(plan, scope.columns)
         names = tuple(c.name for c in scope.columns)
         query = BoundQuery(plan, names) if one else select_columns(plan, scope.columns)
         return named_relation(item, query, item.alias, context)
-    below = windowed(BoundQuery.of(plan), item, context, scope)
+    below = bind_windows(BoundQuery.of(plan), item, context, scope)
     return Relation(item, below.plan, None, below.names, inside=scope)
 
 
@@ -126,7 +126,7 @@ def _relations(tree: Tree) -> Iterator[Relation]:
 
 
 def _separate(tree: Tree, fresh: FreshNames) -> None:
-    """Gives a subquery without a name one that the plan needs, where others have columns of its names."""
+    """Give a subquery without a name one that the plan needs, where others have columns of its names."""
     relations = list(_relations(tree))
     names = Counter(f.name.casefold() for r in relations for f in r.node.schema)
     for relation in relations:
@@ -136,7 +136,7 @@ def _separate(tree: Tree, fresh: FreshNames) -> None:
 
 
 def _mark_padded(tree: Tree) -> None:
-    """Notes which relations an outer join may pad with NULLs, and which a semi or anti join hides."""
+    """Note which relations an outer join may pad with NULLs, and which a semi or anti join hides."""
     if isinstance(tree, Relation):
         return
     before = list(_relations(tree.first))
@@ -166,7 +166,7 @@ def _take_now_bounds(
 
 
 def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Relation:
-    """The relation whose time line a bound speaks of."""
+    """Return the relation whose time line a bound speaks of."""
     scope = Scope()
     with context.script.blame(bound.column):
         for relation in relations:
@@ -189,7 +189,7 @@ def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Rela
 
 
 def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
-    """The plan and the scope of relations and joins; `joined`: they are the right side of a join."""
+    """Return the plan and the scope of relations and joins; `joined`: they are the right side of a join."""
     if isinstance(tree, Relation):
         if (version := _version(tree)) is not None and not joined:
             raise context.script.error(
@@ -246,7 +246,7 @@ def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Cont
 
 
 def _inner(left: N.Node, right: N.Node, condition: Expression, join: exp.Join, context: Context) -> N.Node:
-    """An inner join; with a table it is paper 2's ⋈R or ⋈NRR, the table on the right."""
+    """Return an inner join; with a table it is paper 2's ⋈R or ⋈NRR, the table on the right."""
     left_table, right_table = (isinstance(N.base_of(side), N.Table) for side in (left, right))
     if right_table and not left_table:
         return _table_join(left, right, condition, join, context)
@@ -280,7 +280,7 @@ def _retroactive(node: N.Node) -> bool:
 
 
 def refuse_non_retroactive(left: N.Node, right: N.Node, syntax: exp.Expr, context: Context) -> None:
-    """Refuses a NON RETROACTIVE table where its updates would change the answers to earlier rows."""
+    """Refuse a NON RETROACTIVE table where its updates would change the answers to earlier rows."""
     for side, other in ((left, right), (right, left)):
         if _loose_table(side) and any(isinstance(n, N.Stream) for n in (*side.walk(), *other.walk())):
             raise context.script.error(
@@ -299,7 +299,7 @@ def _loose_table(node: N.Node) -> bool:
         case N.TableJoin() if not node.retroactive:
             return _loose_table(node.left)
         case N.View():
-            return False  # a view has made it a relation like any other
+            return False  # inside a view it is a relation like any other
     return any(_loose_table(i) for i in node.inputs)
 
 
@@ -351,7 +351,7 @@ def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list
 
 
 def _condition(join: exp.Join, shared: list[SharedColumn], scope: Scope, context: Context) -> Expression:
-    """The condition of ON, USING or NATURAL."""
+    """Return the condition of ON, USING or NATURAL."""
     on = join.args.get("on")
     if on is not None:
         return context.binder(scope, "the condition of a join").condition(on, "ON")

@@ -36,7 +36,7 @@ _TYPES = {
 
 
 def data_type(node: exp.Expr, script: Script) -> T.DataType:
-    """A type as it is written in SQL."""
+    """Return a type as it is written in SQL."""
     if isinstance(node, exp.DataType) and node.this == D.DECIMAL:
         sizes = [whole_number(p.name) for p in node.expressions]
         precision, scale, *more = sizes + [10, 0][len(sizes) :]
@@ -61,7 +61,7 @@ def data_type(node: exp.Expr, script: Script) -> T.DataType:
 
 
 def number(text: str) -> Literal:
-    """A number as Spark reads it: INT, BIGINT, DECIMAL; with an exponent DOUBLE.
+    """Return a number as Spark reads it: INT, BIGINT, DECIMAL; with an exponent DOUBLE.
 
     >>> str(number("5").type), str(number("1.50").type), str(number("1e3").type)
     ('INT', 'DECIMAL(3,2)', 'DOUBLE')
@@ -106,7 +106,7 @@ def try_cast(operand: Expression, target: T.DataType) -> Expression:
 
 
 def duration(node: exp.Expr, script: Script) -> int:
-    """A length of time in microseconds: 15 MINUTES, INTERVAL '1' DAY, or a sum of such."""
+    """Return a length of time in microseconds: 15 MINUTES, INTERVAL '1' DAY, or a sum of such."""
     if isinstance(node, exp.Paren):
         return duration(node.this, script)
     if isinstance(node, exp.Neg):
@@ -170,8 +170,8 @@ def _span(node: exp.Interval, script: Script) -> int:
     return -total if text.startswith("-") else total
 
 
-def instant(node: exp.Expr, script: Script) -> Chronon:
-    """A constant instant: TIMESTAMP '2026-01-01 00:00:00'."""
+def bind_instant(node: exp.Expr, script: Script) -> Chronon:
+    """Return a constant instant: TIMESTAMP '2026-01-01 00:00:00'."""
     literal = node.this if isinstance(node, exp.Cast) else node
     at = parse_timestamp(literal.name) if isinstance(literal, exp.Literal) and literal.is_string else None
     if at is None:
@@ -182,7 +182,7 @@ def instant(node: exp.Expr, script: Script) -> Chronon:
 
 
 def constant_int(node: exp.Expr, script: Script, what: str) -> int:
-    """A constant whole number, as in ROWS 5."""
+    """Return a constant whole number, as in ROWS 5."""
     inner = node.this if isinstance(node, exp.Neg) else node
     value = whole_number(inner.name) if isinstance(inner, exp.Literal) and not inner.is_string else None
     if value is None:
@@ -191,7 +191,7 @@ def constant_int(node: exp.Expr, script: Script, what: str) -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that some digits say, unless it is beyond all use.
+    """Return the number that digits denote; None if they are no digits, or too many.
 
     >>> whole_number("12"), whole_number("-1"), whole_number("9" * 99)
     (12, None, None)

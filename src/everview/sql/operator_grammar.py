@@ -65,7 +65,7 @@ class OperatorParser(PlacedParser):
         return this
 
     def _bit_operator(self) -> str | None:
-        """The operator on bits that stands here; its signs are tokens of one character each."""
+        """Return the operator on bits that stands here; its signs are tokens of one character each."""
         for token, sign in _SHIFTS:
             start = self._curr.start if self._curr else 0
             if self._curr and self._curr.token_type == token and self.sql.startswith(sign, start):
@@ -73,7 +73,7 @@ class OperatorParser(PlacedParser):
         return self._curr.text if self._curr and self._curr.token_type in self.BITWISE else None
 
     def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
-        """Sums and ||, from left to right."""
+        """Parse sums and ||, from left to right."""
         this = self._parse_factor(parse_mod=parse_mod)
         while self._match_set(_SUMS):
             kind = _SUMS[self._prev.token_type]

@@ -10,7 +10,7 @@ from sqlglot import exp
 from everview.algebra.expressions import Column, Expression
 from everview.algebra.schema import Field, Schema
 from everview.errors import EverviewError
-from everview.sql.aggregation import Item
+from everview.sql.aggregation import SelectItem
 from everview.sql.context import BoundQuery, Context
 from everview.sql.literals import constant_int
 from everview.sql.renaming import unique_names
@@ -31,10 +31,10 @@ class Sorting:
     """The keys of an ORDER BY, and the items that the SELECT list lacks for them."""
 
     keys: tuple[SortKey, ...]
-    items: tuple[Item, ...] = ()
+    items: tuple[SelectItem, ...] = ()
 
 
-def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context: Context) -> Sorting:
+def bind_order(order: exp.Order | None, items: list[SelectItem], scope: Scope, context: Context) -> Sorting:
     """ORDER BY of a SELECT: a name means a column of the answer first, then one of FROM, as in Spark."""
     names = [i.name for i in items]
     columns = zip(unique_names(names), items, strict=True)
@@ -42,7 +42,7 @@ def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context
     ordered: Sequence[exp.Expr] = order.expressions if order is not None else ()
     if _means_all(ordered, [*names, *(c.name for c in scope.columns)]):
         return Sorting(_every_key(schema, ordered[0]))
-    wanted: list[Expression | Item] = []
+    wanted: list[Expression | SelectItem] = []
     for syntax in ordered:
         if (place := _position(syntax.this, schema, context)) is not None:
             wanted.append(place)
@@ -55,12 +55,12 @@ def bind_order(order: exp.Order | None, items: list[Item], scope: Scope, context
             wanted.append(_of_query(syntax.this, items, scope, context))
     every = list(items)
     for key in wanted:
-        if isinstance(key, Item) and _selected(key, every) is None:
+        if isinstance(key, SelectItem) and _selected(key, every) is None:
             every.append(key)
     own = unique_names([i.name for i in every])
     keys = []
     for key, syntax in zip(wanted, ordered, strict=True):
-        if isinstance(key, Item):
+        if isinstance(key, SelectItem):
             found = _selected(key, every)
             assert found is not None
             key = Column(own[found], key.expression.type)
@@ -91,7 +91,7 @@ def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Co
 
 
 def _means_all(ordered: Sequence[exp.Expr], names: Sequence[str]) -> bool:
-    """Whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
+    """Return whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
     target = ordered[0].this if len(ordered) == 1 else None
     bare = isinstance(target, exp.Column) and not target.table and target.name.casefold() == "all"
     return bare and all(name.casefold() != "all" for name in names)
@@ -105,13 +105,13 @@ def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
     return SortKey(expression, bool(syntax.args.get("desc")), bool(syntax.args.get("nulls_first")))
 
 
-def _selected(wanted: Item, items: Sequence[Item]) -> int | None:
-    """The place at which an expression is selected already."""
+def _selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
+    """Return the place at which an expression is selected already."""
     return next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
 
 
 def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression | None:
-    """The column at a position in the SELECT list, if that is what is written."""
+    """Return the column at a position in the SELECT list, if that is what is written."""
     if not isinstance(target, exp.Literal) or target.is_string:
         return None
     position = constant_int(target, context.script, "ORDER BY")
@@ -121,14 +121,14 @@ def _position(target: exp.Expr, schema: Schema, context: Context) -> Expression 
 
 
 def _of_answer(target: exp.Expr, schema: Schema, names: Sequence[str], context: Context) -> Expression:
-    """An expression over the columns of the SELECT list."""
+    """Return an expression over the columns of the SELECT list."""
     scope = Scope()
     scope.add(None, schema, names)
     return context.binder(scope, "ORDER BY").bind(target)
 
 
-def _of_query(target: exp.Expr, items: list[Item], scope: Scope, context: Context) -> Item:
-    """An expression over FROM, in which names of the SELECT list come first; it may aggregate."""
+def _of_query(target: exp.Expr, items: list[SelectItem], scope: Scope, context: Context) -> SelectItem:
+    """Return an expression over FROM, in which names of the SELECT list come first; it may aggregate."""
     aliases = {i.name.casefold(): i.expression for i in items}
-    binder = replace(context.binder(scope.preferring(aliases)), arguments=scope)
-    return Item(None, binder.bind(target), target)
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
+    return SelectItem(None, binder.bind(target), target)

@@ -30,7 +30,7 @@ _TYPES = "str, int, float, bool, Decimal, datetime, date, timedelta, bytes, None
 def bind_parameters(
     statements: Sequence[exp.Expr], script: Script, values: Mapping[str, object]
 ) -> list[exp.Expr]:
-    """The statements with a literal in the place of each parameter; every value must be used."""
+    """Return the statements with a literal in the place of each parameter; every value must be used."""
     found = [each for statement in statements for each in _places(statement)]
     names = {str(place.this) for place, _ in found if place.this}
     unused = [name for name in values if name not in names]
@@ -41,7 +41,7 @@ def bind_parameters(
             choices=[f":{name}" for name in sorted(names)],
             next_step=None if names else f"write :{unused[0]} where its value belongs",
         )
-    literals = {name: value_sql(name, values[name]) for name in values}
+    literals = {name: parameter_sql(name, values[name]) for name in values}
     for place, definition in found:
         if not place.this:
             raise script.error("a parameter needs a name", place, next_step="write it as :name")
@@ -64,7 +64,7 @@ def bind_parameters(
 
 
 def _places(statement: exp.Expr) -> list[tuple[exp.Expr, exp.Expr | None]]:
-    """The parameters of a statement, each with the definition around it whose text is kept.
+    """Return the parameters of a statement, each with the definition around it whose text is kept.
 
     Windows and synchronizations hang beside the syntax tree. The tree may be deeper than Python can recurse.
     """
@@ -83,7 +83,7 @@ def _places(statement: exp.Expr) -> list[tuple[exp.Expr, exp.Expr | None]]:
 
 
 def _keep_in_text(place: exp.Expr, literal: str, definition: exp.Expr) -> None:
-    """Puts a literal into the text that a view keeps of its definition; those before it are in already."""
+    """Put a literal into the text that a view keeps of its definition; those before it are in already."""
     owner = definition.parent
     assert owner is not None
     text: str = owner.args["text"]
@@ -93,11 +93,11 @@ def _keep_in_text(place: exp.Expr, literal: str, definition: exp.Expr) -> None:
     definition.meta["longer"] = longer + len(literal) - (end + 1 - at)
 
 
-def value_sql(name: str, value: object) -> str:
-    """A value of Python as a SQL literal; in brackets if it begins with a sign.
+def parameter_sql(name: str, value: object) -> str:
+    """Return a value of Python as a SQL literal; in brackets if it begins with a sign.
 
-    >>> value_sql("p", -5), value_sql("p", "a'b"), value_sql("p", Decimal("1.50")), value_sql("p", 2**40)
-    ('(-5)', "'a\\\\'b'", '1.50', '1099511627776L')
+    >>> [parameter_sql("p", value) for value in (-5, "a'b", Decimal("1.50"), 2**40)]
+    ['(-5)', "'a\\\\'b'", '1.50', '1099511627776L']
     """
     text = literal_sql(*_typed(name, value))
     return f"({text})" if text.startswith("-") else text

@@ -1,4 +1,4 @@
-"""What every rule of the grammar needs: where each piece of syntax stands, and how to refuse one.
+"""The base of the grammar: the place of each piece of syntax, and errors with that place.
 
 sqlglot notes the place of names and numbers only. Here every operand and every query notes its own,
 brackets included, so that an error can underline the whole of what is wrong.
@@ -28,7 +28,7 @@ _CLOSERS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
 class Unparsed(ParseError):
-    """What could not be parsed, and where."""
+    """An error of the parser, with its place."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class PlacedParser(SparkParser):
         return super()._parse_table_alias(alias_tokens)
 
     def _parse_function_parameter(self) -> exp.Expr | None:
-        """A name in the list behind an alias."""
+        """Parse a name in the list after an alias."""
         self._require_name(self._curr)
         return super()._parse_function_parameter()
 
@@ -118,7 +118,7 @@ class PlacedParser(SparkParser):
         return None
 
     def _require_name(self, token: Token | None) -> None:
-        """Refuses a number, a text or a sign of several characters where a name must stand."""
+        """Refuse a number, a text or a sign of several characters where a name must stand."""
         if not token or token.token_type == TokenType.IDENTIFIER:
             return
         if token.token_type in _TEXTS or token.token_type == TokenType.NUMBER:
@@ -129,7 +129,7 @@ class PlacedParser(SparkParser):
     # Refusals
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        """sqlglot's own refusals, where it has words of its own for them."""
+        """Raise an error that sqlglot found itself."""
         token = token or self._curr
         if message.startswith("Invalid expression") and token and token.token_type in _CLOSERS:
             message = f"this {token.text} closes nothing"
@@ -152,7 +152,7 @@ class PlacedParser(SparkParser):
         next_step: str | None = None,
         also: Iterable[str] = (),
     ) -> None:
-        """Refuses the token, by default the current one; at the end of a statement, what is not there.
+        """Refuse the token, by default the current one; at the end of a statement, what is not there.
 
         It may be a slip of one of the choices, or of what is `also` known.
         """
@@ -163,14 +163,14 @@ class PlacedParser(SparkParser):
         raise Unparsed(message, start, end, meant, known, next_step)
 
     def _refused(self, message: str, node: exp.Expr, next_step: str | None = None) -> Unparsed:
-        """The refusal of what was parsed already."""
+        """Return an error about a node that is already parsed."""
         start, end = span(node) or (self._prev.start, self._prev.end + 1)
         return Unparsed(message, start, end, next_step=next_step)
 
     # Words
 
     def _word(self) -> str:
-        """The current word, if it is one: neither a string nor a quoted name."""
+        """Return the current word, if it is one: neither a string nor a quoted name."""
         quoted = (TokenType.STRING, TokenType.IDENTIFIER)
         return self._curr.text.upper() if self._curr and self._curr.token_type not in quoted else ""
 
@@ -186,7 +186,7 @@ class PlacedParser(SparkParser):
         return parsed
 
     def _require_once(self, before: object) -> None:
-        """Refuses the word just read if it stood before."""
+        """Refuse the word just read if it stood before."""
         if before:
             self._fail(f"{self._prev.text.upper()} stands twice", self._prev)
 

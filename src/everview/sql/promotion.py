@@ -18,8 +18,8 @@ _READ_AS = {
 }  # fmt: skip
 
 
-def is_text(e: Expression) -> bool:
-    """Whether an expression is a string constant."""
+def is_text_literal(e: Expression) -> bool:
+    """Return whether an expression is a string constant."""
     return isinstance(e, Literal) and e.type == T.STRING
 
 
@@ -34,13 +34,15 @@ def text_targets(name: str, arguments: Sequence[Expression]) -> list[T.DataType 
         signatures = function(name).signatures
     except EverviewError:
         return stays  # what is wrong with the name is said when the call is made
-    if any(s.converted(types) is not None for s in signatures) or not any(map(is_text, arguments)):
+    if any(s.converted(types) is not None for s in signatures) or not any(map(is_text_literal, arguments)):
         return stays
     for signature in signatures:
         kinds = signature.kinds(len(arguments))
         if kinds is None:
             continue
-        read = [_READ_AS.get(k) if is_text(a) else None for k, a in zip(kinds, arguments, strict=True)]
+        read = [
+            _READ_AS.get(k) if is_text_literal(a) else None for k, a in zip(kinds, arguments, strict=True)
+        ]
         if signature.converted(tuple(r or t for r, t in zip(read, types, strict=True))) is not None:
             return read
     return stays

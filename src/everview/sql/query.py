@@ -10,7 +10,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression, conjunction
 from everview.algebra.time import Grid
 from everview.sql import ast
-from everview.sql.aggregation import Item, aggregated, aggregates_in, group_keys
+from everview.sql.aggregation import SelectItem, aggregates_in, bind_aggregation, group_keys
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import bind_from, bind_item, has_relation_parts
@@ -19,20 +19,20 @@ from everview.sql.relations import column_names, sync_grid
 from everview.sql.renaming import rename_columns, select_columns
 from everview.sql.scope import Named, Scope
 from everview.sql.selecting import bind_items
-from everview.sql.subqueries import as_subquery, joined, split_conditions
+from everview.sql.subqueries import as_subquery, join_subquery, split_conditions
 from everview.sql.values import bind_values
 
 
 def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
-    """The plan of a query, without the order and the part of it that an ad hoc query asks for."""
+    """Return the plan of a query, without the order and the part of it that an ad hoc query asks for."""
     match node:
-        case ast.AsOf():
+        case ast.AsOfSyntax():
             raise context.script.error(
                 "AS OF may only end an ad hoc SELECT: a view is about all instants",
                 node.args["at"],
                 next_step="leave it out here and ask the view AS OF an instant",
             )
-        case ast.StreamFunction():
+        case ast.StreamFunctionSyntax():
             return _stream_function(node, context)
         case exp.Subquery() | exp.Paren() if has_relation_parts(node):
             plan, scope = bind_item(node, context)
@@ -60,7 +60,7 @@ def bind_select(
     plan, scope, conditions = bind_from(
         node, context, split_conditions(where.this if where is not None else None)
     )
-    plan = restricted(plan, scope, conditions, context)
+    plan = bind_where(plan, scope, conditions, context)
     items = bind_items(node, scope, context)
     having = _having(node, items, scope, context)
     sorting = bind_order(order, items, scope, context)
@@ -69,7 +69,7 @@ def bind_select(
     items += sorting.items
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     if node.args.get("group") is not None or aggregates_in(wanted):
-        plan, items, condition = aggregated(plan, keys, items, having, context)
+        plan, items, condition = bind_aggregation(plan, keys, items, having, context)
         if condition is not None:
             plan = N.Filter(plan, condition)
     elif having is not None:
@@ -89,25 +89,25 @@ def bind_select(
     return BoundQuery(N.Distinct(query.plan), names), sorting.keys
 
 
-def restricted(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
-    """The plan with the conditions of WHERE."""
+def bind_where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
+    """Return the plan with the conditions of WHERE."""
     nested = [s for c in conditions if (s := as_subquery(c)) is not None]
     for number, condition in enumerate(nested, 1):
-        plan = joined(plan, condition, scope, context, number)
+        plan = join_subquery(plan, condition, scope, context, number)
     binder = context.binder(scope, "WHERE")
     bound = [binder.condition(c, "WHERE") for c in conditions if as_subquery(c) is None]
     return N.Filter(plan, conjunction(bound)) if bound else plan
 
 
 def _having(
-    node: exp.Select, items: list[Item], scope: Scope, context: Context
+    node: exp.Select, items: list[SelectItem], scope: Scope, context: Context
 ) -> tuple[Expression, exp.Expr] | None:
-    """HAVING sees the names that the SELECT list gives first; inside aggregates, what they aggregate."""
+    """Bind HAVING: names of the SELECT list come first, but inside aggregates those of FROM."""
     clause = node.args.get("having")
     if clause is None:
         return None
     aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
-    binder = replace(context.binder(scope.preferring(aliases)), arguments=scope)
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
     return binder.condition(clause.this, "HAVING"), clause.this
 
 
@@ -132,13 +132,13 @@ def _united(node: exp.SetOperation, left: N.Node, right: N.Node, context: Contex
     raise context.script.error("this set operation is not available", node)
 
 
-def _stream_function(node: ast.StreamFunction, context: Context) -> BoundQuery:
+def _stream_function(node: ast.StreamFunctionSyntax, context: Context) -> BoundQuery:
     """ISTREAM, DSTREAM, RSTREAM (paper 5, 1.2)."""
     query = bind_query(node.this, context)
     return BoundQuery(_streamed(node, query.plan, context), query.names)
 
 
-def _streamed(node: ast.StreamFunction, plan: N.Node, context: Context) -> N.Node:
+def _streamed(node: ast.StreamFunctionSyntax, plan: N.Node, context: Context) -> N.Node:
     sync = node.args.get("sync")
     match node.args["kind"]:
         case "RSTREAM":
@@ -161,6 +161,6 @@ def _streamed(node: ast.StreamFunction, plan: N.Node, context: Context) -> N.Nod
 
 
 def _common_grid(plan: N.Node) -> Grid | None:
-    """The one grid to which a plan is synchronized, if there is one."""
+    """Return the one grid to which a plan is synchronized, if there is one."""
     grids = {n.grid for n in plan.walk() if isinstance(n, N.Synchronize)}
     return grids.pop() if len(grids) == 1 else None

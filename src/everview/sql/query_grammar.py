@@ -25,7 +25,7 @@ class QueryParser(JoinParser):
         return self._curr.token_type in starts or self._at_stream_function()
 
     def _parse_full_query(self) -> exp.Expr:
-        """A query: SELECT … with set operations, or a stream function around one."""
+        """Parse a query: SELECT … with set operations, or a stream function around one."""
         if self._match(TokenType.L_PAREN):
             brackets = exp.Subquery(this=self._parse_full_query())
             self._match_r_paren()
@@ -38,7 +38,11 @@ class QueryParser(JoinParser):
             self._fail("expected a SELECT")
             raise AssertionError
         query = self._parse_set_operations(query) or query
-        if isinstance(query, ast.StreamFunction) and self._curr and self._curr.token_type in _QUERY_ENDS:
+        if (
+            isinstance(query, ast.StreamFunctionSyntax)
+            and self._curr
+            and self._curr.token_type in _QUERY_ENDS
+        ):
             query = exp.Subquery(this=query)  # which takes ORDER BY, LIMIT and OFFSET
         return self._parse_query_modifiers(query) or query
 
@@ -73,10 +77,10 @@ class QueryParser(JoinParser):
         self._advance(2)
         query = self._parse_full_query()
         self._match_r_paren()
-        return ast.StreamFunction(kind=kind, this=query, sync=self._sync())
+        return ast.StreamFunctionSyntax(kind=kind, this=query, sync=self._sync())
 
     def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
-        """A call; EXISTS has a query in its brackets, in brackets of its own or not."""
+        """Parse a call; EXISTS has a query in its brackets, in brackets of its own or not."""
         if self._word() == "EXISTS" and self._next.token_type == TokenType.L_PAREN:
             return self._placed(self._parse_exists_query)  # type: ignore[no-any-return]
         return super()._parse_function_call(*arguments, **named)
@@ -94,7 +98,7 @@ class QueryParser(JoinParser):
     def _parse_as_of(self, query: exp.Expr) -> exp.Expr:
         if not self._match_text_seq("AS", "OF"):
             return query
-        node = ast.AsOf(this=query, at=self._instant())
+        node = ast.AsOfSyntax(this=query, at=self._instant())
         if self._curr and self._curr.token_type != TokenType.R_PAREN:
             self._fail("nothing can follow AS OF and its instant", next_step="put AS OF at the end")
         return node
@@ -109,7 +113,7 @@ class QueryParser(JoinParser):
         parse_partition: bool = False,
         consume_pipe: bool = False,
     ) -> exp.Expr | None:
-        """A relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
+        """Parse a relation in FROM: name [window] [SYNC …] [AS alias] [SYNC …]."""
         found: exp.Expr | None = None
         if not schema and self._at_relation_name():
             found = self._relation()
@@ -185,7 +189,7 @@ class QueryParser(JoinParser):
         return super()._parse_table_alias(alias_tokens)
 
     def _parse_pivots(self) -> None:
-        """Refuses PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
+        """Refuse PIVOT and UNPIVOT behind a relation, with and without an alias before them."""
         instead = _INSTEAD_OF_PIVOT.get(self._word())
         if instead is not None and self._next.token_type in (TokenType.L_PAREN, *WORDS):
             self._fail(f"{self._word()} is not available", next_step=instead)
@@ -206,10 +210,10 @@ class QueryParser(JoinParser):
         if self._match_text_seq("EVERY"):
             every = self._duration()
             origin = self._instant() if self._match_text_seq("ORIGIN") else None
-            return ast.Sync(every=every, origin=origin)
+            return ast.SyncSyntax(every=every, origin=origin)
         if not self._match_text_seq("ON"):
             self._fail("expected SYNC EVERY interval or SYNC ON name")
-        return ast.Sync(on=self._name("a synchronization stream"))
+        return ast.SyncSyntax(on=self._name("a synchronization stream"))
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
         """(query) [window] [SYNC …] AS alias."""

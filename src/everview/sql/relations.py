@@ -13,11 +13,11 @@ from everview.algebra.windows import Band, Rows
 from everview.sql import ast
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
-from everview.sql.literals import duration, instant
+from everview.sql.literals import bind_instant, duration
 from everview.sql.renaming import rename_columns
 from everview.sql.scope import Scope
 from everview.sql.values import bind_values
-from everview.sql.windows import NowBound, predicate_window, window
+from everview.sql.windows import NowBound, bind_window, predicate_window
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Relation:
     hidden: bool = False  # the right side of a semi or anti join
 
     def finished(self, context: Context) -> N.Node:
-        """The relation with its windows, then its synchronization, then its alias."""
+        """Return the relation with its windows, then its synchronization, then its alias."""
         node = self.node
         if self.bounds:
             if self.padded:
@@ -53,14 +53,14 @@ class Relation:
                     node = N.Window(node, found)
         sync = self.syntax.meta.get("sync")
         if sync is not None:
-            node = synchronized(node, sync, context)
+            node = bind_sync(node, sync, context)
         name = self.name or self.plan_name
         if name is not None and any(f.relation != name for f in node.schema):
             node = N.Alias(N.base_of(node), name)
         return node
 
     def scope(self, node: N.Node) -> Scope:
-        """The names that the finished relation gives to its columns."""
+        """Return the names that the finished relation gives to its columns."""
         if self.inside is not None:
             return self.inside
         scope = Scope()
@@ -71,7 +71,7 @@ class Relation:
         return scope
 
 
-def synchronized(node: N.Node, sync: ast.Sync, context: Context) -> N.Node:
+def bind_sync(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
     """SYNC EVERY and SYNC ON (paper 5, 5)."""
     with context.script.blame(sync):
         if sync.args.get("on") is not None:
@@ -89,18 +89,18 @@ def synchronized(node: N.Node, sync: ast.Sync, context: Context) -> N.Node:
         return N.Synchronize(node, sync_grid(sync, context))
 
 
-def sync_grid(sync: ast.Sync, context: Context) -> Grid:
-    """The grid of SYNC EVERY interval [ORIGIN timestamp]."""
+def sync_grid(sync: ast.SyncSyntax, context: Context) -> Grid:
+    """Return the grid of SYNC EVERY interval [ORIGIN timestamp]."""
     step = duration(sync.args["every"], context.script)
     if step <= 0:
         raise context.script.error("SYNC EVERY needs a length of time above zero", sync.args["every"])
     origin = sync.args.get("origin")
-    start = 0 if origin is None else instant(origin, context.script)
+    start = 0 if origin is None else bind_instant(origin, context.script)
     return Grid(step, start % step)
 
 
 def bind_relation(item: exp.Expr, context: Context) -> Relation:
-    """A relation that is no join: a name, a query in brackets, or VALUES."""
+    """Return a relation that is no join: a name, a query in brackets, or VALUES."""
     alias = item.alias or None
     if isinstance(item, exp.Subquery):
         inside = bind_with(item, context.inside(None))
@@ -120,8 +120,8 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
 
 
 def named_relation(item: exp.Expr, query: BoundQuery, name: str | None, context: Context) -> Relation:
-    """A relation with its windows and the names that its alias lists."""
-    renamed = rename_columns(windowed(query, item, context), column_names(item), item, context)
+    """Return a relation with its windows and the names that its alias lists."""
+    renamed = rename_columns(bind_windows(query, item, context), column_names(item), item, context)
     return Relation(item, renamed.plan, name, renamed.names)
 
 
@@ -129,10 +129,10 @@ def _relation_name(node: N.Node) -> str | None:
     return node.schema.fields[0].relation if len(node.schema) else None
 
 
-def windowed(
+def bind_windows(
     query: BoundQuery, item: exp.Expr, context: Context, scope: Scope | None = None
 ) -> BoundQuery:  # fmt: skip
-    """The query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
+    """Return the query with the windows that stand in brackets behind it; `scope` has its names in SQL."""
     node = query.plan
     if scope is None:
         scope = Scope()
@@ -144,7 +144,7 @@ def windowed(
                 bracket,
                 next_step="take the bracket away, or declare a STREAM with a TIMELINE",
             )
-        found = window(bracket, context.script)
+        found = bind_window(bracket, context.script)
         if node.schema.timeline is None and found != Band():
             what = (
                 f"'{item.name}' carries"
@@ -165,7 +165,7 @@ def windowed(
 
 
 def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:
-    """The name that a column has in the plan; a key that no column has, or several, is refused."""
+    """Return the name that a column has in the plan; a key that no column has, or several, is refused."""
     with context.script.blame(key):
         column = scope.require(key.name).expression
     if not isinstance(column, Column):
@@ -178,6 +178,6 @@ def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:
 
 
 def column_names(item: exp.Expr) -> list[str]:
-    """The names that an alias lists: AS d (a, b)."""
+    """Return the names that an alias lists: AS d (a, b)."""
     alias = item.args.get("alias")
     return [c.name for c in alias.columns] if isinstance(alias, exp.TableAlias) else []

@@ -8,19 +8,19 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.errors import counted
+from everview.errors import format_count
 from everview.sql.context import BoundQuery, Context
 from everview.sql.scope import Named
 
 
 def rename_columns(query: BoundQuery, names: Sequence[str], syntax: exp.Expr, context: Context) -> BoundQuery:
-    """The query with other names for its columns, as many as it has; without names, as it is."""
+    """Return the query with other names for its columns, as many as it has; without names, as it is."""
     if not names:
         return query
     schema = query.plan.schema
     if len(names) != len(schema):
         raise context.script.error(
-            f"{counted(len(names), 'name')} for {counted(len(schema), 'column')}", syntax
+            f"{format_count(len(names), 'name')} for {format_count(len(schema), 'column')}", syntax
         )
     own = unique_names(names)
     if own == schema.names:
@@ -32,22 +32,26 @@ def rename_columns(query: BoundQuery, names: Sequence[str], syntax: exp.Expr, co
 
 
 def select_columns(plan: N.Node, columns: Sequence[Named]) -> BoundQuery:
-    """A plan of just these columns, in their order; the plan itself where it is that already."""
+    """Return a plan of just these columns, in their order; the plan itself where it is that already."""
     names = tuple(c.name for c in columns)
     own = unique_names(names)
-    if is_whole(plan, columns) and own == plan.schema.names and all(f.relation is None for f in plan.schema):
+    if (
+        selects_all_columns(plan, columns)
+        and own == plan.schema.names
+        and all(f.relation is None for f in plan.schema)
+    ):
         return BoundQuery(plan, names)
     expressions = [c.expression for c in columns]
     return BoundQuery(N.Project(plan, tuple(zip(own, expressions, strict=True))), names)
 
 
-def is_whole(plan: N.Node, columns: Sequence[Named]) -> bool:
-    """Whether these are just the columns of a plan, in its order."""
+def selects_all_columns(plan: N.Node, columns: Sequence[Named]) -> bool:
+    """Return whether these are just the columns of a plan, in its order."""
     return [c.expression for c in columns] == [Column.to(f) for f in plan.schema]
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, those that stood before with a number behind them: a plan has no name twice.
+    """Return the names, with a number after each repeated one: the names in a plan are unique.
 
     >>> unique_names(["k", "v", "K", "k_2"])
     ('k', 'v', 'K_2', 'k_2_2')

@@ -9,26 +9,28 @@ from everview.algebra.changes import Record
 from everview.algebra.evaluate import evaluate
 from everview.algebra.expressions import Expression, Literal
 from everview.algebra.schema import Field, Schema
-from everview.algebra.storing import stored
+from everview.algebra.storing import convert_for_storage
 from everview.algebra.text import string_sql
 from everview.catalog import StreamEntry, TableEntry
-from everview.errors import SqlError, counted
+from everview.errors import SqlError, format_count
 from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import EXAMPLES
 from everview.sql.scope import Scope
 from everview.sql.script import Script
-from everview.sql.times import tells_time
+from everview.sql.times import is_clock_call
 
 
-def inserted_rows(node: exp.Expr, entry: StreamEntry | TableEntry, context: Context) -> tuple[Record, ...]:
+def bind_inserted_rows(
+    node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
+) -> tuple[Record, ...]:
     """The rows of VALUES, each with a value for every column; those not named have their default or NULL."""
     targets = _targets(node, entry, context.script)
     rows = []
     for row in node.args["rows"]:
         if len(row.expressions) != len(targets):
             raise context.script.error(
-                f"{counted(len(row.expressions), 'value')} for {counted(len(targets), 'column')}: "
+                f"{format_count(len(row.expressions), 'value')} for {format_count(len(targets), 'column')}: "
                 f"{', '.join(t.name for t in targets)}",
                 row,
             )
@@ -79,18 +81,22 @@ def _require_value(
 
 
 def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
-    value = default_of(target, entry) if isinstance(node, ast.Default) else constant(node, target, context)
+    value = (
+        default_of(target, entry)
+        if isinstance(node, ast.DefaultSyntax)
+        else bind_constant(node, target, context)
+    )
     _require_value(value, target, entry, node, context.script)
     return value
 
 
 def default_of(field: Field, entry: StreamEntry | TableEntry) -> object:
-    """The value of a column where none is given."""
+    """Return the value of a column where none is given."""
     return dict(entry.defaults).get(field.name)
 
 
-def constant(node: exp.Expr, target: Field, context: Context, where: str = "VALUES") -> object:
-    """The value of an expression without names, fitted to a column."""
+def bind_constant(node: exp.Expr, target: Field, context: Context, where: str = "VALUES") -> object:
+    """Return the value of an expression without names, fitted to a column."""
     name = node.find(exp.Column)
     if name is not None:
         raise context.script.error(
@@ -99,7 +105,7 @@ def constant(node: exp.Expr, target: Field, context: Context, where: str = "VALU
             name,
             next_step=f"put text into quotes: {string_sql(name.name)}",
         )
-    clock = next((part for part in node.walk() if tells_time(part)), None)
+    clock = next((part for part in node.walk() if is_clock_call(part)), None)
     if where == "DEFAULT" and clock is not None:
         raise context.script.error(
             "a DEFAULT is one value for all rows, and this is another one each time",
@@ -115,7 +121,7 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
         return None
     if not _fits(bound.type, target.type):
         raise script.error(f"the column '{target.name}' takes {target.type}, not {bound.type}", node)
-    fitted = stored(value, bound.type, target.type)
+    fitted = convert_for_storage(value, bound.type, target.type)
     if fitted is None:
         example = EXAMPLES.get(target.type)
         raise script.error(
@@ -137,14 +143,15 @@ def _fits(source: T.DataType, target: T.DataType) -> bool:
     return source in (T.DATE, T.TIMESTAMP) and target.is_temporal
 
 
-def filled_columns(
+def match_query_columns(
     schema: Schema, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> tuple[str, ...]:
     """The columns of a stream or a table that the answer of a query fills; refused if it does not fit."""
     targets = _targets(node, entry, script)
     if len(schema) != len(targets):
         raise script.error(
-            f"the query has {counted(len(schema), 'column')}, and {counted(len(targets), 'column')} "
+            f"the query has {format_count(len(schema), 'column')}, "
+            f"and {format_count(len(targets), 'column')} "
             f"{'is' if len(targets) == 1 else 'are'} to be filled: {', '.join(t.name for t in targets)}",
             node.args["query"],
         )
@@ -157,14 +164,14 @@ def filled_columns(
 
 
 def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
-    """The column of the table that SET names, alone or under the name of the table here."""
+    """Return the column of the table that SET names, alone or under the name of the table here."""
     name = scope.relations[0][0]
     if column.table and column.table.casefold() != (name or "").casefold():
         raise SqlError(f"SET changes columns of {name}, and this is one of {column.table}")
     return entry.columns.find(column.name)
 
 
-def assignments(
+def bind_assignments(
     node: exp.Expr, entry: TableEntry, scope: Scope, context: Context
 ) -> tuple[tuple[str, Expression], ...]:
     """SET column = value, …: values may use the row's old values, and those of FROM."""
@@ -176,7 +183,7 @@ def assignments(
             target = _target(item.this, entry, scope)
         if target.name in [name for name, _ in made]:
             raise context.script.error(f"the column '{target.name}' is set twice", item.this)
-        if isinstance(item.expression, ast.Default):
+        if isinstance(item.expression, ast.DefaultSyntax):
             filled = default_of(target, entry)
             _require_value(filled, target, entry, item.expression, context.script)
             made.append((target.name, Literal(filled, target.type)))

@@ -1,4 +1,4 @@
-"""Which columns a name may mean: the relations of a FROM clause, and those of the query around it."""
+"""Scopes: the columns that a name can refer to, of a FROM clause and of the outer query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SharedColumn:
     right: Named
 
     def merged(self, side: str) -> Named:
-        """The one column for both sides: of a full join, whichever is there."""
+        """Return the one column for both sides: of a full join, whichever is there."""
         match side:
             case "RIGHT":
                 return self.right
@@ -87,15 +87,15 @@ class Scope:
         self.unseen |= other.unseen
 
     def knows(self, relation: str) -> bool:
-        """Whether a relation of this name stands in FROM."""
+        """Return whether a relation of this name stands in FROM."""
         return any((name or "").casefold() == relation.casefold() for name, _ in self.relations)
 
-    def preferring(self, aliases: Mapping[str, Expression]) -> Scope:
-        """The same scope, in which names of the SELECT list come first."""
+    def with_aliases_first(self, aliases: Mapping[str, Expression]) -> Scope:
+        """Return the same scope, in which names of the SELECT list come first."""
         return replace(self, aliases=aliases)
 
     def column(self, name: str, relation: str | None) -> Expression:
-        """What a name means here, or in the query around this one."""
+        """Return the column that a name refers to, here or in the outer query."""
         if relation is None and name.casefold() in self.aliases:
             return self.aliases[name.casefold()]
         self._require_relation(relation)
@@ -107,13 +107,13 @@ class Scope:
                 raise self._unknown(name, relation)
             outside = self.outer.column(name, relation)
         except (AlgebraError, CatalogError):
-            raise self._unknown(name, relation) from None  # the error of the inner scope is the nearer one
+            raise self._unknown(name, relation) from None  # report the error of the inner scope
         if isinstance(outside, (Column, OuterColumn)):
             return OuterColumn(outside)  # of a query further out it is wrapped once more
         return substitute(outside, {c: OuterColumn(c) for c in outside.columns()})
 
     def named(self, name: str, relation: str | None = None) -> Named | None:
-        """The column of this name; None if there is none, refused if there are several."""
+        """Return the column of this name; None if there is none, refused if there are several."""
         found = [(o, c) for o, c in self._owned(relation) if c.name.casefold() == name.casefold()]
         if len(found) > 1:
             owners = [f"{owner}.{c.name}" for owner, c in found if owner is not None]
@@ -128,7 +128,7 @@ class Scope:
         return found[0][1] if found else None
 
     def require(self, name: str, relation: str | None = None) -> Named:
-        """The column of this name in FROM itself."""
+        """Return the column of this name in FROM itself."""
         found = self.named(name, relation)
         if found is None:
             raise self._unknown(name, relation)
@@ -140,7 +140,7 @@ class Scope:
         return self.relations[0][0] if len(self.relations) == 1 else None
 
     def _owned(self, relation: str | None) -> list[tuple[str | None, Named]]:
-        """The columns of a relation, or all that a bare name may mean, each with its relation."""
+        """Return the columns of a relation, or all that a bare name may mean, each with its relation."""
         if relation is not None:
             same = [(n, cs) for n, cs in self.relations if (n or "").casefold() == relation.casefold()]
             return [(n, c) for n, columns in same for c in columns]
@@ -148,7 +148,7 @@ class Scope:
         return [(owners.get(c.expression), c) for c in self.columns]
 
     def _unknown(self, name: str, relation: str | None) -> AlgebraError:
-        """The error for a name that no column has."""
+        """Return the error for a name that no column has."""
         owned = self._owned(None)
         plain = relation is None and len({c.name for _, c in owned}) == len(owned)
         known = [c.name if plain or o is None else f"{o}.{c.name}" for o, c in owned]
@@ -179,6 +179,6 @@ class Scope:
         )
 
     def star(self, relation: str | None) -> list[Named]:
-        """The columns of * or of relation.*."""
+        """Return the columns of * or of relation.*."""
         self._require_relation(relation)
         return [column for _, column in self._owned(relation)]

@@ -15,7 +15,7 @@ from everview.sql import ast
 from everview.sql.dialect import Everview
 from everview.sql.places import Unparsed
 
-# What sqlglot says, in words that a person can act on.
+# Messages of sqlglot, and ours instead.
 _SAID = (
     (re.compile(r"Invalid expression / Unexpected token.*", re.S), "this is not understood here"),
     (re.compile(r"Required keyword: '\w+' missing for .*", re.S), "something is missing here"),
@@ -30,41 +30,41 @@ _SPLIT = "split it into smaller statements"
 
 @dataclass(frozen=True)
 class Script:
-    """The text that a person typed."""
+    """The text of a script."""
 
     text: str
 
     def place(self, node: exp.Expr) -> Place | None:
-        """Where a syntax tree stands in the text."""
+        """Return where a syntax tree stands in the text."""
         where = ast.span(node)
         return None if where is None else Place.of(self.text, *where)
 
     @contextmanager
     def blame(self, node: exp.Expr) -> Iterator[None]:
-        """Errors that arise inside are said to lie at this node, unless they know better."""
+        """Give errors that are raised inside the place of this node, unless they have a place."""
         try:
             yield
         except EverviewError as error:
             raise (error if error.place is not None else error.at(self.place(node))) from None
 
     @contextmanager
-    def not_too_deep(self, node: exp.Expr) -> Iterator[None]:
-        """What is nested deeper than Python can follow is refused."""
+    def refuse_deep_nesting(self, node: exp.Expr) -> Iterator[None]:
+        """Refuse syntax that is nested too deeply for Python's recursion."""
         try:
             yield
         except RecursionError:
             raise self.error(_TOO_DEEP, node, next_step=_SPLIT) from None
 
     def error(self, what: str, node: exp.Expr, **more: str | None) -> SqlError:
-        """An error at this node."""
+        """Return an error at this node."""
         return SqlError(what, place=self.place(node), **more)  # type: ignore[arg-type]
 
 
 def parse_script(text: str) -> list[exp.Expr]:
-    """The statements of a script, one syntax tree each; comments and empty statements are passed over.
+    """Return the statements of a script, one syntax tree each; comments and empty statements are passed over.
 
     >>> [type(s).__name__ for s in parse_script("SELECT 1; -- one\\n SHOW VIEWS;")]
-    ['Select', 'Show']
+    ['Select', 'ShowSyntax']
     """
     dialect = Everview()
     try:
@@ -88,7 +88,7 @@ def parse_script(text: str) -> list[exp.Expr]:
 
 
 def parse_one(text: str) -> exp.Expr:
-    """The one statement in a text."""
+    """Return the one statement in a text."""
     statements = parse_script(text)
     if len(statements) != 1:
         raise SqlError(
@@ -98,7 +98,7 @@ def parse_one(text: str) -> exp.Expr:
 
 
 def place_of_text(sql: str, value: str) -> Place | None:
-    """Where a string with this value stands in one statement, if it does.
+    """Return where a string with this value stands in one statement, if it does.
 
     >>> place_of_text("SELECT k RLIKE 'a+' FROM s", "a+").column
     16
@@ -114,7 +114,7 @@ def _plain(what: str) -> str:
     return what
 
 
-# What a text may hold that runs up to a sign of its own; an opening that none of these fits never ends.
+# Tokens with a closing sign of their own; an opening sign that none of these matches is never closed.
 _WHOLE = re.compile(
     r"""--[^\n]* | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`""", re.S | re.X
 )

@@ -5,19 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 
 from everview.algebra.expressions import Column, Expression
-from everview.sql.aggregation import Item
+from everview.sql.aggregation import SelectItem
 from everview.sql.context import Context
 from everview.sql.scope import Named, Scope
 from everview.sql.times import CLOCKS
 
 
-def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
-    """The SELECT list with its stars unfolded."""
-    items: list[Item] = []
+def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectItem]:
+    """Bind the SELECT list; every * is replaced by its columns."""
+    items: list[SelectItem] = []
     for syntax in node.expressions:
         star = syntax.this if isinstance(syntax, exp.Column) else syntax
         if isinstance(star, exp.Star):
-            items += [Item(c.name, c.expression, syntax) for c in _star(star, syntax, scope, context)]
+            items += [SelectItem(c.name, c.expression, syntax) for c in _star(star, syntax, scope, context)]
             continue
         expression = context.binder(scope).bind(syntax.unalias())
         alias = syntax.alias or None if isinstance(syntax, exp.Alias) else None
@@ -25,7 +25,7 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[Item]:
             alias = _written(syntax, expression, scope)
         if isinstance(syntax, (exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate)):
             alias = _clock_name(syntax)
-        items.append(Item(alias, expression, syntax))
+        items.append(SelectItem(alias, expression, syntax))
     if not items:
         raise context.script.error("SELECT needs at least one column", node)
     return items
@@ -41,13 +41,13 @@ def _written(syntax: exp.Column, expression: Expression, scope: Scope) -> str | 
 
 
 def _clock_name(call: exp.Expr) -> str | None:
-    """The name of what tells the time: that of its function, since its value is another one each time."""
+    """Return the name of a column that is a function of the clock: the name of the function."""
     name = (call.name if isinstance(call, exp.Anonymous) else call.sql().rstrip("()")).casefold()
     return f"{name}()" if name in CLOCKS else None
 
 
 def _star(star: exp.Star, syntax: exp.Expr, scope: Scope, context: Context) -> list[Named]:
-    """The columns of *, of relation.*, and of * EXCEPT (…)."""
+    """Return the columns of *, of relation.*, and of * EXCEPT (…)."""
     relation = syntax.table or None if isinstance(syntax, exp.Column) else None
     if not scope.relations:
         raise context.script.error("* needs a FROM", syntax)

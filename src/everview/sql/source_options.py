@@ -47,12 +47,12 @@ _OWN: dict[str, tuple[str, ...]] = {
     "socket": ("host", "port", "includeTimestamp"),
 }  # fmt: skip
 
-# Options whose names are not ours to know: what follows the prefix goes to a library as it is.
+# Prefixes of options that Spark passes on to a library unchanged.
 _PREFIXES = {"kafka": ("kafka.",)}
 
 
 def known_options(format_: str) -> tuple[str, ...]:
-    """The options of a source; none if any may stand there.
+    """Return the options of a source; none if any may stand there.
 
     >>> known_options("rate")
     ('rowsPerSecond', 'rampUpTime', 'numPartitions')
@@ -61,7 +61,7 @@ def known_options(format_: str) -> tuple[str, ...]:
 
 
 def is_option(format_: str, name: str) -> bool:
-    """Whether a source has an option; of a source that Everview does not know it may have any.
+    """Return whether a source has an option; of a source that Everview does not know it may have any.
 
     >>> is_option("csv", "HEADER"), is_option("csv", "hedaer"), is_option("delta", "hedaer")
     (True, False, True)

@@ -14,7 +14,7 @@ from everview.sql.ad_hoc import Query
 
 @dataclass(frozen=True)
 class Create:
-    """A new entry of the catalog; `plan` is what a view or an event stream means."""
+    """A new entry of the catalog; `plan` is the plan of a view or an event stream."""
 
     entry: Entry
     plan: N.Node | None = None
@@ -79,7 +79,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """Rows of a table that go."""
+    """Rows of a table to delete."""
 
     target: str
     rows: Selection
@@ -110,21 +110,21 @@ class Show:
 
 @dataclass(frozen=True)
 class ShowCreate:
-    """The statement that makes an entry."""
+    """The statement that creates an entry."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Describe:
-    """What a name stands for."""
+    """The description of an entry."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Drop:
-    """An entry that goes, with CASCADE all that depends on it."""
+    """An entry to drop, with CASCADE also all that depend on it."""
 
     name: str | None
     cascade: bool = False

@@ -1,6 +1,6 @@
 """Conditions with subqueries: IN, EXISTS and their negations become semi and anti joins.
 
-A condition of the subquery that speaks of the query around it moves into the join's condition.
+A condition of the subquery that refers to the outer query becomes part of the join's condition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from everview.algebra.expressions import (
     substitute,
 )
 from everview.algebra.types import INT
-from everview.errors import EverviewError, counted
+from everview.errors import EverviewError, format_count
 from everview.sql.aggregation import aggregates_in
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
@@ -40,7 +40,7 @@ class SubqueryCondition:
 
 
 def split_conditions(where: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that AND joins."""
+    """Return the conditions that AND joins."""
     if where is None:
         return []
     if isinstance(where, exp.And):
@@ -51,7 +51,7 @@ def split_conditions(where: exp.Expr | None) -> list[exp.Expr]:
 
 
 def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
-    """The condition as one on a subquery, if that is what it is."""
+    """Return the condition as one on a subquery, if that is what it is."""
     if isinstance(condition, exp.Paren):
         return as_subquery(condition.this)
     if isinstance(condition, exp.Not):
@@ -68,13 +68,13 @@ def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
 
 
 def _query_of(condition: exp.In) -> exp.Expr | None:
-    """The query of IN (SELECT …) and of IN (VALUES …); None of IN (1, 2)."""
+    """Return the query of IN (SELECT …) and of IN (VALUES …); None of IN (1, 2)."""
     first = next(iter(condition.expressions), None)
     return first if isinstance(first, exp.Values) else condition.args.get("query")
 
 
 def _unwrapped(query: exp.Expr) -> exp.Expr:
-    """A query without the brackets around it, if nothing stands behind them."""
+    """Return a query without the brackets around it, if nothing stands behind them."""
     while isinstance(query, (exp.Subquery, exp.Paren)) and not has_relation_parts(query):
         if query.args.get("with_"):
             return query
@@ -82,8 +82,10 @@ def _unwrapped(query: exp.Expr) -> exp.Expr:
     return query
 
 
-def joined(plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Context, number: int) -> N.Node:
-    """The plan restricted by a condition on a subquery."""
+def join_subquery(
+    plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Context, number: int
+) -> N.Node:
+    """Return the plan restricted by a condition on a subquery."""
     name = _fresh(number, scope)
     right, columns, correlated = _right_side(condition, scope, context, name)
     binder = context.binder(scope, "WHERE")
@@ -92,7 +94,7 @@ def joined(plan: N.Node, condition: SubqueryCondition, scope: Scope, context: Co
         left, there = binder.beside(binder.bind(operand), column.type, operand), column
         with context.script.blame(operand):
             equal: Expression = Comparison("=", left, there)
-        # x NOT IN (…) is true only if x differs from every row for certain: NULL might be equal.
+        # x NOT IN (…) is true only if x certainly differs from every row: NULL might be equal.
         matches.append(Or(Or(equal, IsNull(left)), IsNull(there)) if condition.negated else equal)
     theta = conjunction([*matches, *correlated])
     if any(isinstance(part, OuterColumn) for part in theta.walk()):
@@ -149,13 +151,13 @@ def _require_count(condition: SubqueryCondition, found: int, context: Context) -
     wanted = len(condition.operands)
     if wanted and found != wanted:
         raise context.script.error(
-            f"IN compares {counted(wanted, 'value')} with a subquery of {counted(found, 'column')}",
+            f"IN compares {format_count(wanted, 'value')} with a subquery of {format_count(found, 'column')}",
             condition.query,
         )
 
 
 def _outward(query: exp.Expr, scope: Scope) -> exp.Column | None:
-    """A column of a subquery that names a relation of the query around it."""
+    """Return a column of a subquery that names a relation of the query around it."""
     own = {table.alias_or_name.casefold() for table in query.find_all(exp.Table, exp.Subquery)}
     around = {(name or "").casefold() for name, _ in scope.relations} - own - {""}
     return next((c for c in query.find_all(exp.Column) if c.table.casefold() in around), None)
@@ -164,7 +166,7 @@ def _outward(query: exp.Expr, scope: Scope) -> exp.Column | None:
 def _plain_select(
     query: exp.Expr, context: Context
 ) -> tuple[N.Node, list[Expression], list[Expression]] | None:
-    """A SELECT without grouping or set operations: its FROM and WHERE, its columns, its correlations.
+    """Return a SELECT without grouping or set operations: its FROM and WHERE, its columns, its correlations.
 
     None for any other query, which then cannot be correlated.
     """
@@ -191,7 +193,7 @@ def _plain_select(
         outward = any(isinstance(p, OuterColumn) for p in bound.walk())
         (correlated if outward else own).append(bound)
     for number, below in enumerate(nested, 1):
-        plan = joined(plan, below, scope, context, number)
+        plan = join_subquery(plan, below, scope, context, number)
     if own:
         plan = N.Filter(plan, conjunction(own))
     outputs = _outputs(query, scope, context)
@@ -199,7 +201,7 @@ def _plain_select(
 
 
 def _outputs(query: exp.Select, scope: Scope, context: Context) -> list[Expression] | None:
-    """The SELECT list; None where it aggregates."""
+    """Return the SELECT list; None where it aggregates."""
     outputs = [item.expression for item in bind_items(query, scope, context)]
     if aggregates_in(outputs):
         return None

@@ -15,8 +15,8 @@ CLOCKS: dict[str, T.DataType] = {
 """The functions that tell the time of an ad hoc query, each with its type."""
 
 
-def tells_time(node: exp.Expr) -> bool:
-    """Whether this is CURRENT_TIMESTAMP, now() or another clock."""
+def is_clock_call(node: exp.Expr) -> bool:
+    """Return whether this is CURRENT_TIMESTAMP, now() or another function of the clock."""
     called = isinstance(node, exp.Anonymous) and node.name.casefold() in CLOCKS
     return called or isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate))
 

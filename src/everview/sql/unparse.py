@@ -1,7 +1,7 @@
 """A plan as SQL text that binds to an equal plan again.
 
 A plan is written from the top: the select list, what is grouped, what is filtered, then the FROM
-clause, a relation at a time. What SQL has no words for (coalesce, split, max-union) is refused.
+clause, a relation at a time. Operators that SQL does not have (coalesce, split, max-union) are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SET_WORDS: tuple[tuple[type[N.Node], str], ...] = (
 
 
 def unparse(plan: N.Node) -> str:
-    """The plan as one query.
+    """Return the plan as one query.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import INT, TIMESTAMP
@@ -88,7 +88,7 @@ def _grouped(
 
 
 def _with(expression: Expression, written: dict[Column, str]) -> str:
-    """The expression with the Aggregate's columns written as what they are."""
+    """Return the expression with the Aggregate's columns written as what they are."""
     return expression_sql(substitute(expression, {c: Written(text, c.type) for c, text in written.items()}))
 
 
@@ -103,7 +103,7 @@ def _body(plan: N.Node) -> str:
 
 
 def _from(plan: N.Node) -> str:
-    """A relation, or joins from left to right."""
+    """Return a relation, or joins from left to right."""
     match plan:
         case N.Join() if plan.condition == TRUE:
             return f"{_from(plan.left)} CROSS JOIN {_relation(plan.right)}"
@@ -172,7 +172,7 @@ def _before(plan: N.Node, *kinds: type[N.Node]) -> str:
 
 
 def _below(plan: N.Node) -> N.Node:
-    """What the windows, the synchronization and the alias of a relation stand behind."""
+    """Return the relation without its windows, its synchronization and its alias."""
     return _below(plan.inputs[0]) if isinstance(plan, _BEHIND) else plan
 
 
@@ -182,7 +182,7 @@ def _values(plan: N.Values) -> str:
 
 
 def _column_names(plan: N.Node) -> str:
-    """The names of the columns of VALUES, where these are not those that it has by itself."""
+    """Return the names of the columns of VALUES, where these are not those that it has by itself."""
     own = tuple(f"col{i}" for i in range(1, len(plan.schema) + 1))
     if not isinstance(plan, N.Values) or plan.columns.names == own:
         return ""

@@ -9,19 +9,19 @@ from everview.algebra.evaluate import convert, evaluate
 from everview.algebra.expressions import Expression, Literal, common_type
 from everview.algebra.schema import Field, Schema
 from everview.algebra.text import string_sql
-from everview.errors import counted
+from everview.errors import format_count
 from everview.sql.context import BoundQuery, Context
 from everview.sql.scope import Scope
 
 
 def bind_values(values: exp.Values, context: Context) -> BoundQuery:
-    """The constant rows of VALUES; the columns are called col1, col2, … as in Spark."""
+    """Return the constant rows of VALUES; the columns are called col1, col2, … as in Spark."""
     rows = [[_constant(item, context) for item in row.expressions] for row in values.expressions]
     width = len(rows[0])
     for row, syntax in zip(rows, values.expressions, strict=True):
         if len(row) != width:
             raise context.script.error(
-                f"a row of {counted(len(row), 'value')}, and the first one has {width}", syntax
+                f"a row of {format_count(len(row), 'value')}, and the first one has {width}", syntax
             )
     types = []
     for position in range(width):

@@ -9,18 +9,18 @@ from sqlglot import exp
 from everview.algebra.time import duration_text
 from everview.algebra.windows import NOW, AnyWindow, Band, Fixed, Range, Rows, tumble
 from everview.sql import ast
-from everview.sql.literals import constant_int, duration, instant
+from everview.sql.literals import bind_instant, constant_int, duration
 from everview.sql.script import Script
 
 
-def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
-    """The window that a bracket asks for."""
+def bind_window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
+    """Return the window of a bracket."""
     args = bracket.args
 
     def length(name: str, default: int = 0) -> int:
         return duration(args[name], script) if args.get(name) is not None else default
 
-    origin = instant(args["origin"], script) if args.get("origin") is not None else 0
+    origin = bind_instant(args["origin"], script) if args.get("origin") is not None else 0
     wrong = [args[part] for part in ("slide", "lag") if args.get(part) is not None and length(part) <= 0]
     with script.blame(wrong[0] if wrong and length("extent") > 0 else bracket):
         match args["kind"]:
@@ -44,7 +44,9 @@ def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
             case "UNBOUNDED":
                 return Band()
             case "BAND":
-                lower, upper = (instant(args[n], script) if args.get(n) else None for n in ("lower", "upper"))
+                lower, upper = (
+                    bind_instant(args[n], script) if args.get(n) else None for n in ("lower", "upper")
+                )
                 return Band(lower, upper)
             case "ROWS":
                 keys = tuple(k.name for k in args.get("keys") or ())
@@ -52,7 +54,7 @@ def window(bracket: ast.WindowBracket, script: Script) -> AnyWindow:
     raise AssertionError(args["kind"])
 
 
-def _refuse(bracket: ast.WindowBracket, part: str, script: Script) -> None:
+def _refuse(bracket: ast.WindowBracketSyntax, part: str, script: Script) -> None:
     given = bracket.args.get(part)
     if given is not None:
         raise script.error(
@@ -72,7 +74,7 @@ class NowBound:
 
 
 def now_bounds(condition: exp.Expr, script: Script) -> list[NowBound] | None:
-    """The bounds that a condition sets on a time line relative to NOW; None if it does not speak of NOW."""
+    """Return the bounds that a condition sets on a time line relative to NOW; None if it has no NOW."""
     if not mentions_now(condition):
         return None
     condition = condition.unnest()
@@ -93,7 +95,7 @@ def now_bounds(condition: exp.Expr, script: Script) -> list[NowBound] | None:
 
 
 def mentions_now(node: exp.Expr) -> bool:
-    """Whether NOW stands in an expression; that of a subquery is the subquery's own."""
+    """Return whether NOW stands in an expression; that of a subquery is the subquery's own."""
     return any(is_now(part) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
 
 
@@ -110,7 +112,7 @@ _FLIPPED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def _bound(condition: exp.Expr, script: Script) -> NowBound | None:
-    """A comparison of a column with NOW ± a length of time, brought to > or <=."""
+    """Return a comparison of a column with NOW ± a length of time, brought to > or <=."""
     kind = type(condition)
     if kind not in _FLIPPED:
         return None
@@ -128,7 +130,7 @@ def _bound(condition: exp.Expr, script: Script) -> NowBound | None:
 
 
 def _before_now(node: exp.Expr, script: Script) -> int | None:
-    """How long before NOW an expression lies, if that is what it says."""
+    """Return how long before NOW an expression lies, if that is what it says."""
     if is_now(node):
         return 0
     if isinstance(node, exp.Paren):
@@ -140,7 +142,7 @@ def _before_now(node: exp.Expr, script: Script) -> int | None:
 
 
 def predicate_window(bounds: list[NowBound], script: Script) -> Range | None:
-    """The RANGE window that bounds on one relation's time line mean; None for ts <= NOW alone."""
+    """Return the RANGE window that bounds on one relation's time line mean; None for ts <= NOW alone."""
     lowers = [b.by for b in bounds if b.lower]
     uppers = [b.by for b in bounds if not b.lower]
     lag = max(uppers, default=0)

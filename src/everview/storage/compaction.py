@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from everview.algebra.time import INFINITY
 from everview.errors import StoreError
-from everview.operators.columnar.frame import INFINITY, UNTIL, Frame
+from everview.operators.columnar.frame import UNTIL, Frame
 from everview.storage.runs import Run
 from everview.temporal.expiry import ExpiryBuckets
 

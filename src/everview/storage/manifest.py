@@ -1,6 +1,6 @@
 """The manifest: what a store is after a step. One small file for each step, never changed.
 
-A step writes its runs, then its sinks, then its manifest. Whoever reads takes the last manifest, and then
+A step writes its runs, then its manifest. Whoever reads takes the last manifest, and then
 only files that it names: no reader waits for a writer, and none sees half a step.
 """
 
@@ -14,21 +14,21 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from everview.errors import StoreError, counted
-from everview.operators.columnar.frame import BEFORE_ALL, INFINITY
+from everview.algebra.time import INFINITY
+from everview.errors import StoreError, format_count
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.files import FileMissing, Files
 from everview.storage.records import decode_record, encode_record
-from everview.storage.runs import FOLDERS, Run, TraceId
+from everview.storage.runs import FOLDERS, Run, TraceId, Traces
 from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
 
-FORMAT = 2
+MANIFEST_FORMAT = 2
 FOLDER = "manifests"
 
 _NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
 _ATTEMPTS = 3
 
-Traces = Mapping[TraceId, tuple[Run, ...]]
 Scheduled = Mapping[str, tuple[Change, ...]]  # the changes of each table, by its name
 
 
@@ -117,16 +117,17 @@ class Manifest:
         # Keys of JSON are strings: traces are pairs.
         traces = encode_record(sorted(self.traces.items(), key=lambda pair: pair[0]))
         return msgspec.json.encode(
-            _Document(FORMAT, _checksum(rest, traces), msgspec.Raw(rest), msgspec.Raw(traces))
+            _Document(MANIFEST_FORMAT, _checksum(rest, traces), msgspec.Raw(rest), msgspec.Raw(traces))
         )
 
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
         """Return the manifest that `to_json` wrote; ValueError if it did not write this."""
         whole = msgspec.json.decode(text, type=_Document)
-        if whole.format > FORMAT:
+        if whole.format > MANIFEST_FORMAT:
             raise StoreError(
-                f"it was written by a newer Everview (format {whole.format}, this one reads {FORMAT})",
+                f"it was written by a newer Everview (format {whole.format}, "
+                f"this one reads {MANIFEST_FORMAT})",
                 next_step="upgrade Everview",
             )
         if whole.crc32 != _checksum(whole.body, whole.traces):
@@ -159,7 +160,7 @@ def write(files: Files, manifest: Manifest) -> None:
     files.write(path_of(manifest.step), manifest.to_json())
 
 
-def steps(files: Files) -> list[int]:
+def list_steps(files: Files) -> list[int]:
     """The steps whose manifests are there, in order."""
     found = (_NAME.fullmatch(f.path) for f in files.list_files(FOLDER, recursive=False))
     return sorted(int(m[1]) for m in found if m is not None)
@@ -181,7 +182,7 @@ def read(files: Files, step: int) -> Manifest:
         ) from error
 
 
-def latest(files: Files, only_reading: bool = False) -> Manifest | None:
+def read_latest(files: Files, only_reading: bool = False) -> Manifest | None:
     """The last manifest; None before the first step.
 
     A manifest is renamed into place whole, so a damaged one is damage of the disk. Who writes must not go
@@ -199,7 +200,7 @@ def latest(files: Files, only_reading: bool = False) -> Manifest | None:
 
 
 def _latest(files: Files, only_reading: bool) -> Manifest | None:
-    found = steps(files)
+    found = list_steps(files)
     for step in reversed(found):
         try:
             return read(files, step)
@@ -216,7 +217,7 @@ def check_runs(files: Files, manifest: Manifest) -> None:
     missing: Sequence[str] = sorted(manifest.paths() - there)
     if missing:
         error = missing_run(files, missing[0])
-        more = f" (and {counted(len(missing) - 1, 'more file')})" if len(missing) > 1 else ""
+        more = f" (and {format_count(len(missing) - 1, 'more file')})" if len(missing) > 1 else ""
         raise FileMissing(f"{error.what}: {path_of(manifest.step)}{more}", next_step=error.next_step)
 
 

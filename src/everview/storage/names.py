@@ -27,3 +27,15 @@ def safe_name(name: str) -> str:
     # surrogatepass: a name with half a surrogate pair is odd, but it is a name.
     digest = hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{readable}~{digest}"
+
+
+def source_log_name(name: str, incarnation: int) -> str:
+    """The name under which Spark remembers how far a source was read: letters, digits and _ only.
+
+    A source that was dropped and made again has another one, and so is read from its start.
+
+    >>> source_log_name("S", 0), source_log_name("s", 2)
+    ('s_73', 's_73_2')
+    """
+    own = "s_" + name.casefold().encode().hex()
+    return f"{own}_{incarnation}" if incarnation else own

@@ -11,8 +11,8 @@ from everview.storage.runs import TraceId
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A row has a match in the relation of this name, or has none; `on` is SQL over both."""
+class MatchCondition:
+    """The condition that a row has a match in the relation of this name, or none; `on` is SQL over both."""
 
     relation: str
     on: str
@@ -31,15 +31,15 @@ class Change:
     number: int
     where: str
     new: tuple[str, ...] | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[MatchCondition, ...] = ()
     relations: tuple[tuple[str, tuple[DataType, ...]], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
 
     @property
-    def said(self) -> str:
-        """The statement as a message names it."""
+    def statement(self) -> str:
+        """The statement as messages name it."""
         return f"the {'DELETE' if self.new is None else 'UPDATE'} AT {format_timestamp(self.at)}"
 
     def trace(self, entry: TableEntry, relation: str) -> TraceId:
-        """Where the rows of one of its relations lie."""
+        """Return the trace with the rows of one of its relations."""
         return TraceId("scheduled", entry.name, relation, change=self.number)

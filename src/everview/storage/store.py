@@ -26,20 +26,21 @@ import json
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo, available_timezones
 
-from everview.catalog import Catalog
-from everview.errors import StoreError, listed, nearest
+from everview.catalog import Catalog, StreamEntry, TableEntry
+from everview.errors import StoreError, format_choices, nearest
 from everview.storage import manifest as manifests
 from everview.storage.compaction import Policy
 from everview.storage.files import FileMissing, Files, is_temporary
 from everview.storage.lock import LOCK, Lock, acquire
 from everview.storage.manifest import Manifest
+from everview.storage.names import source_log_name
 from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
 from everview.storage.trace import Trace
 
 # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
 # 2: operators and columns of state had other names; route, lanes and arrival stood in the names of files
-FORMAT = 3
-SETTINGS = "everview.json"
+STORE_FORMAT = 3
+SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 CHECKPOINT = "checkpoint"
 
@@ -162,15 +163,29 @@ class Store:
         self.files.write(CATALOG, catalog.to_json().encode("utf-8", "surrogatepass"))
 
     def load_catalog(self) -> Catalog:
-        """The catalog; an empty one before the first was saved."""
+        """The catalog; an empty one before the first was saved.
+
+        Older releases did not count what was dropped. Spark's logs show that something was: a source that is
+        made again must not take up the log of one that is gone.
+        """
         try:
-            return Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+            catalog = Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+            fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
+            if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
+                catalog.dropped = 1
+            return catalog
         except FileMissing:
             return Catalog()
         except StoreError as error:
             raise StoreError(f"{self.files}/{CATALOG}: {error.what}", next_step=error.next_step) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.files.damaged(CATALOG, f"{type(error).__name__} {error}") from error
+
+    def _logs(self) -> set[str]:
+        """The names of the sources that Spark has a log of; that of its heartbeat is not among them."""
+        folder = f"{CHECKPOINT}/sources"
+        paths = (file.path.removeprefix(f"{folder}/") for file in self.files.list_files(folder))
+        return {name for name in (path.split("/")[0] for path in paths) if name.startswith("s_")}
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Ends a step: what it wrote is now the store."""
@@ -185,10 +200,10 @@ class Store:
         manifest before a damaged one, and a warning.
         """
         if self._lock is None:
-            return manifests.latest(self.files, only_reading=True) or Manifest()
+            return manifests.read_latest(self.files, only_reading=True) or Manifest()
         if self._last is not None:
             return self._last  # who holds the lock wrote it
-        found = manifests.latest(self.files) or Manifest()
+        found = manifests.read_latest(self.files) or Manifest()
         if not self._checked:
             manifests.check_runs(self.files, found)
             self._checked = True
@@ -205,7 +220,7 @@ class Store:
         of so many steps to finish what it began.
         """
         self._must_be_locked()
-        steps = manifests.steps(self.files)
+        steps = manifests.list_steps(self.files)
         kept = steps[-max(1, keep_manifests) :]
         # The last one must be readable; of an older one that is damaged nobody can want the files.
         named = set() if not kept else manifests.read(self.files, kept[-1]).paths()
@@ -227,20 +242,20 @@ class Store:
 
 def _settings(files: Files) -> Settings | None:
     """The settings of a store; None if there is none at this place."""
-    if not files.exists(SETTINGS):
+    if not files.exists(SETTINGS_FILE):
         return None
-    data = files.read(SETTINGS)
+    data = files.read(SETTINGS_FILE)
     try:
         body = json.loads(data)
         version = int(body.pop("format"))
-        if version == FORMAT:
+        if version == STORE_FORMAT:
             return Settings(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise files.damaged(SETTINGS, str(error)) from error
-    newer = version > FORMAT
+        raise files.damaged(SETTINGS_FILE, str(error)) from error
+    newer = version > STORE_FORMAT
     raise StoreError(
         f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
-        f" (format {version}, this one reads {FORMAT})",
+        f" (format {version}, this one reads {STORE_FORMAT})",
         next_step="upgrade Everview"
         if newer
         else "run its SQL with --path on a new folder, or open it with the Everview that made it",
@@ -256,7 +271,9 @@ def _create(files: Files, settings: Settings) -> Settings:
     try:
         found = _settings(files)
         if found is None:
-            files.write(SETTINGS, json.dumps({"format": FORMAT, **asdict(settings)}, indent=2).encode())
+            files.write(
+                SETTINGS_FILE, json.dumps({"format": STORE_FORMAT, **asdict(settings)}, indent=2).encode()
+            )
         return found or settings
     finally:
         lock.release()
@@ -270,7 +287,7 @@ def _others(files: Files) -> list[str]:
 def _no_store(files: Files) -> str:
     others = _others(files)
     if others:
-        return f"{files} is not an Everview store: it holds other files ({listed(others)})"
+        return f"{files} is not an Everview store: it holds other files ({format_choices(others)})"
     return f"there is no Everview store at {files}"
 
 

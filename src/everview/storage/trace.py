@@ -4,14 +4,14 @@ A task is given the runs that the last manifest names, reads of them what it nee
 and hands back the new list; the files of the old one stay until no manifest names them.
 
 >>> import tempfile
->>> from everview.operators.columnar.frame import changes, consolidate
+>>> from everview.operators.columnar.frame import make_frame, consolidate_frame
 >>> folder = tempfile.TemporaryDirectory()
 >>> trace = Trace(TraceId("state", "join3", "left", 5), (), Files(folder.name))
->>> trace = trace.append(changes({"v": [1, 2]}, [(0, 5, 1), (3, 9, 1)]), step=1, bound=4)
->>> trace = trace.append(changes({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
+>>> trace = trace.append(make_frame({"v": [1, 2]}, [(0, 5, 1), (3, 9, 1)]), step=1, bound=4)
+>>> trace = trace.append(make_frame({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
 >>> trace.read(until_after=7).rows()
 [(2, 3, 9, 1), (2, 6, 9, -1)]
->>> trace.merged(trace.runs, consolidate, step=2, bound=7).runs
+>>> trace.merged(trace.runs, consolidate_frame, step=2, bound=7).runs
 ()
 >>> trace.drop_expired(9).runs
 ()
@@ -31,7 +31,7 @@ from everview.storage.compaction import Policy, merges
 from everview.storage.files import FileMissing, Files
 from everview.storage.runs import Run, TraceId, next_sequence
 
-# Rows with a bound → as few rows that answer the same after it: `consolidate`, or the kernel's own.
+# Rows with a bound → as few rows that answer the same after it: `consolidate_frame`, or the kernel's own.
 Shrink = Callable[[Frame, int], Frame]
 
 

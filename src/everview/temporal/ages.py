@@ -2,7 +2,7 @@
 
 The version of a table that a row meets in ⋈NRR is that at its own timestamp. A row of a stream is emitted in
 the slice of its timestamp; a pair of a join when its later row comes, and then its time line may be that of
-the earlier one, which is at most as old as its window is long. So far back versions of the table are kept.
+the earlier one, which is at most as old as its window is long. Versions of the table are retained as long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from everview.temporal.patterns import edge, has_common_timeline, keeps_timeline
 
 @dataclass(frozen=True)
 class Age:
-    """Bounds on a row's timestamp, on the time line of its relation; INFINITY: there is none.
+    """Bounds on a row's timestamp, on the time line of its relation; INFINITY: no bound.
 
     A row that is emitted in the slice (b0, b1] has a timestamp after b0 - `emitted`. It begins at most
     `begins` after its timestamp, and is in no snapshot later than `ends` after it.
@@ -39,14 +39,14 @@ def _sum(left: int, right: int) -> int:
 
 
 def _while_held(ends: int) -> Age:
-    """Of rows that are emitted at any time at which others like them hold."""
+    """Return the age of rows that can be emitted at any time at which the input's rows hold."""
     emitted = _sum(ends, -1)
     return Age(emitted, emitted, ends)
 
 
 @singledispatch
 def age(node: N.Node) -> Age:
-    """The ages of the rows that a node emits.
+    """Return the ages of the rows that a node emits.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -73,7 +73,7 @@ def _(node: N.Stream) -> Age:
 @age.register(N.Split)
 @age.register(N.Distinct)
 def _(node: N.Node) -> Age:
-    """What goes row by row; what a record does not depend on others with other timestamps."""
+    """Row-by-row operators, and those whose records depend only on records with the same timestamp."""
     return age(node.inputs[0])
 
 
@@ -84,7 +84,7 @@ def _(node: N.Project) -> Age:
 
 @age.register
 def _(node: N.Window) -> Age:
-    """A time window ends rows by their timestamp. One of rows takes them back whenever others come."""
+    """A time window ends rows by their timestamp; a window of rows retracts them when others come."""
     below = age(node.input)
     if node.schema.timeline is None:
         return below
@@ -96,7 +96,7 @@ def _(node: N.Window) -> Age:
 
 
 def _delay(window: AnyWindow) -> int:
-    """The longest time from a row's timestamp to its begin in a time window."""
+    """Return the longest time from a row's timestamp to its begin in a time window."""
     match window:
         case Range(_, slide, lag):
             return lag + (slide if slide > MICROSECOND else 0)
@@ -105,7 +105,7 @@ def _delay(window: AnyWindow) -> int:
 
 @age.register
 def _(node: N.Tagged) -> Age:
-    """A row is taken back when one of its key comes."""
+    """A row is retracted when another row with its key comes."""
     return _while_held(age(node.input).ends)
 
 
@@ -128,7 +128,7 @@ def _(node: N.IStream | N.DStream | N.RStream) -> Age:
 
 @age.register
 def _(node: N.Aggregate) -> Age:
-    """With its time line among the keys: a group changes as long as it has rows, and when they end."""
+    """If the time line is among the keys, a group changes while it has rows, and when they end."""
     line, before = node.schema.timeline, node.input.schema.timeline
     keys = [] if line is None else [e for name, e in node.keys if name == line.name]
     if before is None or Column.to(before) not in keys:
@@ -142,7 +142,7 @@ def _(node: N.Aggregate) -> Age:
 @age.register(N.AntiJoin)
 @age.register(N.OuterJoin)
 def _(node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin) -> Age:
-    """A row of the side that has the time line meets others, or loses them, as long as it holds."""
+    """A row of the side with the time line gains or loses partners as long as it holds."""
     line = node.schema.timeline
     if line is None:
         return _UNKNOWN
@@ -168,6 +168,6 @@ def _(node: N.Union | N.MaxUnion | N.Intersection | N.Difference | N.StrictDiffe
         return _UNKNOWN
     left, right = age(node.left), age(node.right)
     if isinstance(node, (N.Difference, N.StrictDifference)):
-        # What ends on the right side lets a row of the left side begin again.
+        # When a row of the right side ends, a row of the left side may begin again.
         left = replace(left, begins=left.ends)
     return Age(max(left.emitted, right.emitted), max(left.begins, right.begins), max(left.ends, right.ends))

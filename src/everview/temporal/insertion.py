@@ -1,10 +1,11 @@
-"""Which rows are inserted at the instant that their time line says: SYNC ON takes such (paper 5, 5.3).
+"""Rows that are inserted at the instant of their timestamp, as SYNC ON requires (paper 5, 5.3).
 
-A point is an instant at which a row with that instant is inserted. Rows that come later than their time
-line says would give none, silently.
+A point is an instant at which a row with that timestamp is inserted. A row that comes later than its
+timestamp would silently give no point.
 
-A group that changes is a row that goes and another that comes. The new row comes late, and yet its timestamp
-was there all along: projected to the group's keys, nothing was inserted. So the question is asked of columns.
+A group that changes is a row that is deleted and another that is inserted. The new row comes late, but
+projected to the keys of the group, with their timestamp, nothing was inserted. So the property is one of
+columns.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NONE: Columns = frozenset()
 
 
 def is_inserted_on_time(node: N.Node) -> bool:
-    """Whether rows, projected to their time line, are inserted at the instant in it.
+    """Return whether rows, projected to their time line, are inserted at the instant of their timestamp.
 
     >>> from everview.algebra.types import TIMESTAMP
     >>> s = N.Stream("s", Schema.of(("ts", TIMESTAMP), timeline="ts"))
@@ -38,7 +39,7 @@ def is_inserted_on_time(node: N.Node) -> bool:
 
 @singledispatch
 def punctual_columns(node: N.Node) -> Columns:
-    """The columns, with the time line, to which rows can be projected so that each is inserted on time.
+    """Return the columns, with the time line, to which rows can be projected so as to be inserted on time.
 
     >>> from everview.algebra.aggregates import AggregateCall
     >>> from everview.algebra.types import INT, TIMESTAMP
@@ -67,7 +68,7 @@ def _(node: N.Node) -> Columns:
 
 @punctual_columns.register
 def _(node: N.Filter) -> Columns:
-    """A row that is let through because of what it has become comes late."""
+    """A filter on other columns can let a row through later, when these have changed."""
     below = punctual_columns(node.input)
     return below if _reads_only(node.condition, node.input.schema, below) else _NONE
 
@@ -80,7 +81,7 @@ def _(node: N.GroupMember) -> Columns:
 
 @punctual_columns.register
 def _(node: N.TableJoin) -> Columns:
-    """A table is there before the rows that it is joined with; rows that its updates insert are no points."""
+    """A table is known before the rows that it is joined with; rows that its updates insert are no points."""
     below, size = punctual_columns(node.left), len(node.left.schema)
     if not below:
         return _NONE
@@ -99,7 +100,7 @@ def _(node: N.Project) -> Columns:
 
 @punctual_columns.register
 def _(node: N.Aggregate) -> Columns:
-    """A group comes with its first row. Its values change later, unless its rows end together."""
+    """A group begins with its first row. Its values change later, unless its rows end together."""
     line, before = node.schema.timeline, node.input.schema.timeline
     below = punctual_columns(node.input)
     kept = line is not None and before is not None and (line.name, Column.to(before)) in node.keys
@@ -124,13 +125,13 @@ def _(node: N.Window) -> Columns:
 
 @punctual_columns.register
 def _(node: N.Tagged) -> Columns:
-    """Over a stream, whose rows stay: no older row of a key comes back."""
+    """Over a stream without a window no older row of a key comes back."""
     return punctual_columns(node.input)
 
 
 @punctual_columns.register
 def _(node: N.Distinct) -> Columns:
-    """Of rows that were equal and are no longer, one comes late; with a key no two are equal."""
+    """Of equal rows, one can appear late, when another has ended; with a key no two rows are equal."""
     below, key = punctual_columns(node.input), keys_of(node.input)
     unique = key is not None and below.issuperset(key)
     return below if unique or below == _all(node.input) else _NONE

@@ -1,8 +1,8 @@
-"""The key of a plan: which columns of its output tell its records apart, at every instant.
+"""The key of a plan: columns of its output whose values are unique at every instant.
 
-With a key, a record that goes and one that comes in its place are one update, the `u` of a tagged stream
+With a key, a deleted record and the inserted one with the same key are one update, the `u` of a tagged stream
 (paper 5, 4.1 and 6.2.2; DESIGN section 4). Values count as equal as Spark groups them: NULL is a value like
-any other. What is derived here always holds; a key that takes more than the plan to see is not found.
+any other. The keys that are derived here always hold; a key that does not follow from the plan is not found.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.schema import Schema
 
-Key = tuple[int, ...]
+KeyColumns = tuple[int, ...]
 
 
 @singledispatch
-def keys_of(plan: N.Node) -> Key | None:
-    """The positions of the output columns that form a key, or None where no key is known.
+def keys_of(plan: N.Node) -> KeyColumns | None:
+    """Return the positions of the output columns that form a key, or None if no key is known.
 
-    The empty key: there is never more than one record, so that a new one always replaces the old.
+    The empty key means that there is never more than one record, so that a new one replaces the old.
 
     >>> from everview.algebra.aggregates import AggregateCall
     >>> from everview.algebra.types import INT, TIMESTAMP
@@ -36,14 +36,14 @@ def keys_of(plan: N.Node) -> Key | None:
 
 @keys_of.register(N.Tagged)
 @keys_of.register(N.Table)
-def _(plan: N.Tagged | N.Table) -> Key | None:
+def _(plan: N.Tagged | N.Table) -> KeyColumns | None:
     """The declared key, if there is one."""
     return _positions(plan.schema, plan.key) or None
 
 
 @keys_of.register
-def _(plan: N.Aggregate) -> Key:
-    """A group has one row; without GROUP BY there is one row in all."""
+def _(plan: N.Aggregate) -> KeyColumns:
+    """A group has one row; without GROUP BY there is one row in total."""
     return tuple(range(len(plan.keys)))
 
 
@@ -59,18 +59,18 @@ def _(plan: N.Aggregate) -> Key:
 @keys_of.register(N.Distinct)
 @keys_of.register(N.SemiJoin)
 @keys_of.register(N.AntiJoin)
-def _(plan: N.Node) -> Key | None:
-    """A part of the (left) input, now or as it was at an earlier instant, and no record more often.
+def _(plan: N.Node) -> KeyColumns | None:
+    """The output is part of the (left) input, now or at an earlier instant, with no record more often.
 
-    The records of a Distinct differ in the whole; that is no key, as nothing is left that an update could
-    change.
+    All columns of a Distinct together are unique; that is not used as a key, as an update could change
+    no other column.
     """
     return keys_of(plan.inputs[0])
 
 
 @keys_of.register
-def _(plan: N.Project) -> Key | None:
-    """The key below, if every column of it is projected as it is, under any name."""
+def _(plan: N.Project) -> KeyColumns | None:
+    """The key of the input, if every column of it is projected unchanged, under any name."""
     below = keys_of(plan.input)
     shown: dict[int, int] = {}
     for position, (_, expression) in enumerate(plan.columns):
@@ -84,26 +84,26 @@ def _(plan: N.Project) -> Key | None:
 
 @keys_of.register(N.Join)
 @keys_of.register(N.TableJoin)
-def _(plan: N.Join | N.TableJoin) -> Key | None:
-    """Both keys: a pair is known by its two records. An outer TableJoin is as a LEFT join."""
+def _(plan: N.Join | N.TableJoin) -> KeyColumns | None:
+    """Both keys: they identify the two records of a pair. An outer TableJoin is like a LEFT join."""
     return _both(plan.left, plan.right)
 
 
 @keys_of.register
-def _(plan: N.OuterJoin) -> Key | None:
-    """Both keys for LEFT and RIGHT: a record of the kept side has partners or one padding, never both.
+def _(plan: N.OuterJoin) -> KeyColumns | None:
+    """Both keys for LEFT and RIGHT: a record of the preserved side has partners or one padding, never both.
 
     Not for FULL: a record whose key is NULL may be padded on either side, and both then have NULLs only.
     """
     return None if plan.kind == "FULL" else _both(plan.left, plan.right)
 
 
-def _both(left: N.Node, right: N.Node) -> Key | None:
+def _both(left: N.Node, right: N.Node) -> KeyColumns | None:
     first, second = keys_of(left), keys_of(right)
     if first is None or second is None:
         return None
     return first + tuple(len(left.schema) + k for k in second)
 
 
-def _positions(schema: Schema, names: Iterable[str]) -> Key:
+def _positions(schema: Schema, names: Iterable[str]) -> KeyColumns:
     return tuple(schema.index(schema.find(name)) for name in names)

@@ -1,7 +1,7 @@
-"""How long the rows of each operator last once they are known (paper 1, 4.3; paper 2, 5.3).
+"""The lifetimes of the rows of each operator, once they are known (paper 1, 4.3; paper 2, 5.3).
 
 Derived bottom-up: a row of [RANGE w] lasts w, a pair of a join as long as the one that ends first, a row of
-a stream without a window for ever. For how long operators keep their state follows from it.
+a stream without a window for ever. State retention follows from it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from everview.algebra import nodes as N
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Band, Fixed, Range, Rows
 
-Length = int | None  # microseconds; INFINITY: for ever; None: until something happens that nobody can know
+Length = int | None  # microseconds; INFINITY: for ever; None: until an event that cannot be foreseen
 
 
 @dataclass(frozen=True)
 class Life:
-    """How the rows that an operator emits go.
+    """The lifetimes of the rows that an operator emits.
 
     `lasts` is the longest time from when a row is known until it ends. `ends` is the longest time after which
     a row ends that ends by itself, 0 if none does; `begins` the longest time after which a row begins that is
@@ -32,12 +32,12 @@ class Life:
 
     @property
     def waits(self) -> int:
-        """The longest time for which a known begin or end lies ahead."""
+        """The longest time for which a known begin or end lies in the future."""
         return max(self.ends, self.begins)
 
 
 def _order(length: Length) -> float:
-    """What ends at a known time comes before what is taken back some day, and that before what never ends."""
+    """Return a sort key: a known length comes first, then until retracted, then for ever."""
     return INFINITY - 1 if length is None else length
 
 
@@ -50,13 +50,13 @@ def _longer(left: Length, right: Length) -> Length:
 
 
 def is_known(length: Length) -> bool:
-    """Whether it can be said beforehand when a row ends."""
+    """Return whether the end of a row is known in advance."""
     return length is not None and length < INFINITY
 
 
 @singledispatch
 def life(node: N.Node) -> Life:
-    """How long the rows of a node's output last. What goes row by row leaves that as it is.
+    """Return how long the rows of a node's output last; row-by-row operators do not change it.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -99,7 +99,7 @@ def _(node: N.Window) -> Life:
 
 
 def reach(window: AnyWindow) -> int:
-    """The longest time from a row's timestamp to its end in a time window; to the end of a slide at most."""
+    """Return the longest time from a row's timestamp to its end in a time window, including the slide."""
     match window:
         case Range(extent, slide, lag):
             return lag + extent + (slide if slide > MICROSECOND else 0)
@@ -115,7 +115,7 @@ def _(node: N.Tagged) -> Life:
 
 @life.register
 def _(node: N.Synchronize) -> Life:
-    """A row that ends between two points is shown up to the next."""
+    """A row that ends between two points holds up to the next point."""
     below = life(node.input)
     step = node.grid.step
     lasts = below.lasts + step if below.lasts is not None and is_known(below.lasts) else below.lasts
@@ -130,7 +130,7 @@ def _(node: N.SynchronizeOn) -> Life:
 
 @life.register
 def _(node: N.Aggregate) -> Life:
-    """A value holds until the next one; groups are ever more if an instant is part of their key."""
+    """A value holds until the next one; the number of groups grows if a timestamp is part of the key."""
     timed = any(node.schema.find(name).timeline is not None for name, _ in node.keys)
     return Life(None, grows=timed and life(node.input).grows)
 
@@ -144,7 +144,7 @@ def _(node: N.Join | N.SemiJoin) -> Life:
 
 
 def _meeting(left: Life, right: Life, grows: bool) -> Life:
-    """A pair ends when the first of its rows does."""
+    """Return the lifetime of pairs: a pair ends when the first of its rows ends."""
     lasts = _shorter(left.lasts, right.lasts)
     ends = lasts if lasts is not None and is_known(lasts) else max(left.ends, right.ends)
     return Life(lasts, ends, grows, max(left.begins, right.begins))
@@ -160,8 +160,8 @@ def _(node: N.Intersection) -> Life:
 @life.register(N.StrictDifference)
 @life.register(N.AntiJoin)
 def _(node: N.Difference | N.StrictDifference | N.AntiJoin) -> Life:
-    """The rows of the left side; what has no end of its own goes when its partner comes, and comes again
-    when that one ends."""
+    """The rows of the left side; a row without an end of its own is retracted when a partner comes, and
+    inserted again when the partner ends."""
     right = life(node.right)
     return _meeting(life(node.left), Life(None, right.ends, begins=right.begins), grows=False)
 

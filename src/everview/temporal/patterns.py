@@ -1,9 +1,9 @@
-"""How the results of each operator come and go: paper 2's update patterns, and whether rows are taken back.
+"""The update pattern of each operator's results (paper 2), and whether the results have retractions.
 
-MON: rows only come. WKS: they end in the order in which they came. WK: their ends are known, in any
-order. STR: some end when nobody could know. A stream is signed if negative rows may occur in it. Pattern and
-sign are two facts: a GROUP BY is WK by the paper's convention that a new value replaces the old one, and
-yet signed.
+MON: rows are only inserted. WKS: they end in the order in which they came. WK: their ends are known, in any
+order. STR: some end at a time that was not known before. A stream is signed if negative rows may occur in it.
+Pattern and sign are two facts: a GROUP BY is WK by the paper's convention that a new value replaces the old
+one, and yet signed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Pattern(IntEnum):
 
 @dataclass(frozen=True)
 class Edge:
-    """What flows out of an operator."""
+    """The update pattern of an operator's output, and whether it has negative rows."""
 
     pattern: Pattern
     signed: bool = False
@@ -43,9 +43,9 @@ _STRICT = Edge(Pattern.STR, signed=True)
 
 @singledispatch
 def edge(node: N.Node) -> Edge:
-    """The update pattern of a node's output (paper 2, 5.2, rules 1 to 5), and its sign.
+    """Return the update pattern of a node's output (paper 2, 5.2, rules 1 to 5), and its sign.
 
-    A node that row by row keeps what its input is: rule 1.
+    Row-by-row operators keep the pattern of their input (rule 1).
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -107,7 +107,7 @@ def _(node: N.Union) -> Edge:
 @edge.register(N.MaxUnion)
 @edge.register(N.Distinct)
 def _(node: N.Node) -> Edge:
-    """Rule 3: weak, or strict if an input is; over streams that only grow, so does the result."""
+    """Rule 3: weak, or strict if an input is strict; over append-only inputs the result is append-only."""
     below = [edge(i) for i in node.inputs]
     hardest = max(b.pattern for b in below)
     pattern = hardest if hardest == Pattern.MON else max(hardest, Pattern.WK)
@@ -131,11 +131,11 @@ def _(node: N.Node) -> Edge:
 
 @edge.register
 def _(node: N.TableJoin) -> Edge:
-    """Rule 5 for ⋈R; rule 1 for ⋈NRR, whose result later updates leave alone."""
+    """Rule 5 for ⋈R; rule 1 for ⋈NRR, whose results later updates do not change."""
     return _STRICT if node.retroactive else edge(node.left)
 
 
-# In which order rows come
+# The order in which rows arrive
 
 Arrival = tuple[object, ...]
 """What shifts the begins and ends of rows after their timestamps: windows and synchronizations, in order."""
@@ -143,7 +143,7 @@ Arrival = tuple[object, ...]
 
 @singledispatch
 def arrival(node: N.Node) -> Arrival | None:
-    """How rows come that come in the order of their timestamps; None if others may.
+    """Return the windows and synchronizations of a node if its rows arrive in the order of their timestamps.
 
     With the same windows and synchronizations, a row with a later timestamp neither begins nor ends earlier.
 
@@ -214,7 +214,7 @@ def _(node: N.Union | N.MaxUnion | N.Intersection) -> Arrival | None:
 
 
 def keeps_timeline(node: N.Project) -> bool:
-    """Whether the time line of the output is that of the input."""
+    """Return whether the time line of the output is that of the input."""
     before, line = node.input.schema.timeline, node.schema.timeline
     if before is None or line is None:
         return False
@@ -222,7 +222,7 @@ def keeps_timeline(node: N.Project) -> bool:
 
 
 def has_common_timeline(node: N.Node) -> bool:
-    """Whether the sides of a set operation have their time line at the same place, and the result there."""
+    """Return whether both sides and the result of a set operation have the time line at one position."""
     lines = [(n, n.schema.timeline) for n in (node, *node.inputs)]
     places = {None if line is None else n.schema.index(line) for n, line in lines}
     return len(places) == 1 and None not in places

@@ -1,4 +1,4 @@
-"""Which plans can run: operators that need rows to come or go in a certain way, over rows that surely do."""
+"""The check of plans before they run: some operators need rows that arrive or end in a certain order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from everview.temporal.patterns import Pattern, arrival, edge
 
 
 def require_runnable(plan: N.Node) -> None:
-    """Refuses what needs rows that come or go in a certain way, over rows that may do otherwise."""
+    """Raise TemporalError if an operator needs an order of rows that its input does not guarantee."""
     for node in plan.walk():
         if isinstance(node, N.Window) and isinstance(node.window, Rows):
             _require_order(node)
@@ -22,7 +22,7 @@ def require_runnable(plan: N.Node) -> None:
 
 
 def _require_order(node: N.Window) -> None:
-    """Where rows go out of order, a row that was pushed out of a window of rows could come back."""
+    """Refuse a window of rows over rows that end out of order: a row that was pushed out could come back."""
     below = edge(node.input)
     if below.signed:
         what = "are never taken back"
@@ -39,7 +39,7 @@ def _require_order(node: N.Window) -> None:
 
 
 def _require_points(points: N.Node) -> None:
-    """A row that is inserted later than its time line says would be no point, silently."""
+    """Refuse SYNC ON rows that are inserted later than their timestamp: they would silently be no points."""
     if is_inserted_on_time(points):
         return
     name = f" {name_sql(points.name)}" if isinstance(points, (N.View, N.Stream, N.Alias)) else ""
@@ -51,7 +51,7 @@ def _require_points(points: N.Node) -> None:
 
 
 def _require_first_timeline(node: N.Node) -> None:
-    """Slices are cut by the first time line; at an instant of another one the table may not be known yet."""
+    """Refuse a join with a table on another time line than the first, by which slices are cut."""
     line = node.schema.timeline
     if line is not None and line.timeline != 0:
         raise TemporalError(

@@ -1,4 +1,4 @@
-"""At which instants a relation is up to date with its streams (paper 5, 5 and 6.1 to 6.3).
+"""Synchronization: the instants at which a relation is up to date with its streams (paper 5, 5 and 6.1-6.3).
 
 SYNC lets changes appear at given points only. Such a point is full for the output of a query if all its
 inputs have it: there the answer is that of the query without SYNC. At a point that only some have, the answer
@@ -34,18 +34,18 @@ class Points:
     on: tuple[N.Node, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.grid is not None:  # any point of a grid is its origin: equal points are equal
+        if self.grid is not None:  # any point of a grid can be its origin; choose one
             object.__setattr__(self, "grid", Grid(self.grid.step, self.grid.origin % self.grid.step))
 
     def common(self, other: Points) -> Points:
-        """The points that both have; of two grids it is the grid of the least common multiple, or nothing."""
+        """Return the points that both have; two grids have the grid of the least common multiple, or none."""
         if self.grid is None or other.grid is None:
             return NEVER
         grid = self.grid.common(other.grid)
         return NEVER if grid is None else Points(grid, tuple(dict.fromkeys(self.on + other.on)))
 
     def within(self, other: Points) -> bool:
-        """Whether all of these points are surely among the others."""
+        """Return whether all of these points are certainly among the others."""
         if self.grid is None or other.grid is None:
             return self.grid is None
         return self.grid.within(other.grid) and set(other.on) <= set(self.on)
@@ -75,14 +75,14 @@ def _name(node: N.Node) -> str:
 
 @dataclass(frozen=True)
 class Synchronization:
-    """The full points of a relation, and all points at which it may change."""
+    """The full points of a relation, and all the points at which it may change."""
 
     full: Points = EVERY
     changes: tuple[Points, ...] = (EVERY,)
 
     @property
     def partial(self) -> tuple[Points, ...]:
-        """The points at which the relation may change, and that are not all full."""
+        """The sets of points at which the relation may change and that are not all full."""
         return tuple(p for p in self.changes if not p.within(self.full))
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Synchronization:
 
 
 def _synchronization(full: Points, changes: tuple[Points, ...]) -> Synchronization:
-    """With no points that others cover."""
+    """Return a Synchronization without sets of points that another set covers."""
     different = tuple(dict.fromkeys(changes))
     kept = [p for p in different if not any(p.within(q) and p != q for q in different)]
     return Synchronization(full, tuple(kept))
@@ -99,7 +99,7 @@ def _synchronization(full: Points, changes: tuple[Points, ...]) -> Synchronizati
 
 @singledispatch
 def synchronization(node: N.Node) -> Synchronization:
-    """The points of a node's output: those of its input (definition 1); full are those of all (definition 2).
+    """Return the points of a node's output: those of its inputs (definition 1); common ones are full (2).
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import TIMESTAMP
@@ -137,13 +137,13 @@ def _(node: N.SynchronizeOn) -> Synchronization:
 
 
 def _read_at(node: N.Node, points: Points) -> Synchronization:
-    """A relation that is looked at at some points only: up to date where it is itself (theorem 1)."""
+    """Return the synchronization of a relation that is read at some points only (theorem 1)."""
     return Synchronization(synchronization(node).full.common(points), (points,))
 
 
 @synchronization.register
 def _(node: N.Window) -> Synchronization:
-    """A time window moves on by itself: its rows begin and end on the grid of its slides."""
+    """Return the points of a time window: its rows begin and end on the grid of its slides."""
     below = synchronization(node.input)
     moves: tuple[Points, ...] = ()
     match node.window:

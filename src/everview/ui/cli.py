@@ -15,13 +15,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from everview.database import connect, explain_text, names_in, question, rehearsed, shows, status_at
+from everview.database import (
+    bind_on_copy,
+    bind_question,
+    connect,
+    explain_text,
+    is_show_statement,
+    read_catalog,
+    status_at,
+)
 from everview.errors import CatalogError, EverviewError, Fault, StoreError, nearest
 from everview.query import Report
 from everview.ui.output import ENDS, Sheet, require_format, write_answer, write_report
 from everview.ui.progress import DEFAULT_PATH, Meter, Summary
-from everview.ui.running import Running
-from everview.ui.signals import Stopped, wish_to_end
+from everview.ui.running import RunningStore
+from everview.ui.signals import WorkStopped, catch_stop_signals
 from everview.ui.tail import follow as follow_changes
 
 app = typer.Typer(
@@ -31,7 +39,7 @@ app = typer.Typer(
 )
 
 
-_LOOK_AGAIN = 1.0  # seconds between two looks of `status --watch`
+_LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
 
 StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
@@ -79,7 +87,7 @@ def run(
     everview run views.sql --path /data/store --follow
     """
     script = _file(file)
-    statements = rehearsed(script, names_in(path, create=True))
+    statements = bind_on_copy(script, read_catalog(path, create=True))
     if finish and follow:
         raise EverviewError(
             "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
@@ -87,18 +95,18 @@ def run(
     summary = Summary(path)
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
-    with _output(), wish_to_end(note) as asked, connect(path) as db, Meter(console) as meter:
+    with _output(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
         summary.before, summary.bound = db.manifest().counts, db.manifest().bound
-        work = Running(db, meter, summary, asked, sys.stdout, sys.stderr)
+        work = RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
         try:
-            work.script(script, statements, finish)
-            if follow and not asked.is_set():
-                meter.say("waiting for rows")
-                work.go_on()
-        except Stopped:
+            work.run_script(script, statements, finish)
+            if follow and not stop.is_set():
+                meter.show_text("waiting for rows")
+                work.run_until_stopped()
+        except WorkStopped:
             if not follow:
                 raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
-        with meter.paused():
+        with meter.pause():
             print("\n".join(summary.lines(db.manifest(), db.status().waits)))
 
 
@@ -130,20 +138,20 @@ def query(
     everview query "DESCRIBE parked" --format json
     """
     require_format(format)
-    names, parameters = names_in(path), _parameters(param or [])
-    if shows(sql, names):
+    names, parameters = read_catalog(path), _parameters(param or [])
+    if is_show_statement(sql, names):
         with _output(), connect(path) as db:
             report = db.execute(sql)
             assert isinstance(report, Report)
             write_report(report, format, sys.stdout)
         return
-    question(sql, names, as_of, parameters)
+    bind_question(sql, names, as_of, parameters)
     with _output(), connect(path) as db:
         write_answer(db.query(sql, as_of, **parameters), format, sys.stdout, sys.stderr)
 
 
-@app.command()
-def changes(
+@app.command("changes")
+def changes_command(
     view: Annotated[str, typer.Argument(metavar="VIEW", help="a view")],
     path: StorePath = DEFAULT_PATH,
     encoding: Annotated[
@@ -172,14 +180,14 @@ def changes(
         raise EverviewError(
             f"changes are not shown as '{encoding}'", meant=nearest(encoding, ENDS), choices=ENDS
         )
-    names_in(path).get(view)
+    read_catalog(path).get(view)
     with _output(), connect(path) as db:
         if not follow:
             write_answer(db.changes(view, encoding, since), format, sys.stdout, sys.stderr, ENDS[encoding])
             return
-        with wish_to_end() as asked:
+        with catch_stop_signals() as stop:
             sheet = Sheet(format, sys.stdout, ENDS[encoding])
-            step = follow_changes(db, view, encoding, sheet, since, asked.wait)
+            step = follow_changes(db, view, encoding, sheet, since, stop.wait)
         print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
 
 
@@ -199,21 +207,21 @@ def status(
     everview status --path /data/store --format json
     """
     require_format(format)
-    with _output(), wish_to_end() as asked:
+    with _output(), catch_stop_signals() as stop:
         while True:
             found = status_at(path).report()
             if watch and sys.stdout.isatty():
                 Console().clear()
             write_report(found, format, sys.stdout)
             sys.stdout.flush()
-            if not watch or asked.wait(_LOOK_AGAIN):
+            if not watch or stop.wait(_LOOK_AGAIN):
                 return
             if format == "table" and not sys.stdout.isatty():
                 print()
 
 
-@app.command()
-def explain(
+@app.command("explain")
+def explain_command(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],
     path: StorePath = DEFAULT_PATH,
     format: Annotated[
@@ -234,8 +242,8 @@ def explain(
     everview explain views.sql --format json | jq .parts
     """
     script = _script(what)
-    # A script may be meant for a store that is yet to be made; a query that names one is not.
-    names = names_in(path, create=_is_file(what) or path == DEFAULT_PATH)
+    # A script may be meant for a store that does not exist yet; a query with --path is not.
+    names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
         plan = explain_text(script, names, format)
     except CatalogError as error:
@@ -256,7 +264,7 @@ def shell(path: StorePath = DEFAULT_PATH) -> None:
 
     echo "SELECT COUNT(*) AS n FROM parked;" | everview shell
     """
-    names_in(path, create=True)
+    read_catalog(path, create=True)
     from everview.ui.shell import open_shell
 
     with connect(path) as db:
@@ -289,7 +297,7 @@ def demo(
 
 
 def _parameters(given: Sequence[str]) -> dict[str, object]:
-    """The values of parameters: texts, which are read as the type that they stand beside."""
+    """Return the values of parameters as strings; SQL reads each as the type that it is compared with."""
     found: dict[str, object] = {}
     for each in given:
         name, equals, value = each.partition("=")
@@ -303,7 +311,7 @@ def _parameters(given: Sequence[str]) -> dict[str, object]:
 
 @contextmanager
 def _output() -> Iterator[None]:
-    """Who reads what is printed may stop reading: `| head` is no mistake."""
+    """Ignore a closed standard output: `| head` is no error."""
     try:
         yield
         sys.stdout.flush()
@@ -313,7 +321,7 @@ def _output() -> Iterator[None]:
 
 
 def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
-    """The plan of a script that makes all its names, some of them otherwise than the store has them."""
+    """Explain a script without the store: it defines all its names, some differently from the store."""
     try:
         return explain_text(script, format=format)
     except EverviewError:
@@ -321,7 +329,7 @@ def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
 
 
 def _script(what: str) -> str:
-    """The text of a script, or what is in the file of that name."""
+    """Return the text of a script, or the contents of the file of that name."""
     return _file(what) if _is_file(what) else what
 
 
@@ -338,7 +346,7 @@ def _file(what: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line: 0 done, 1 the user's mistake, 2 a fault of ours."""
+    """Run the command line; exit with 0 for success, 1 for a user's mistake, 2 for a fault of Everview."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -349,11 +357,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)
         raise SystemExit(2 if isinstance(error, Fault) else 1) from None
     except SystemExit as stop:
-        # Wrong arguments and Ctrl-C are the user's too; typer has already said what there is to say.
+        # Wrong arguments and Ctrl-C are the user's too; typer has already printed the message.
         raise SystemExit(1 if stop.code in (2, 130) else stop.code) from None
     except KeyboardInterrupt:
         raise SystemExit(1) from None
-    except BaseException as fault:  # a panic of Polars is no Exception
+    except BaseException as fault:  # a panic of Polars is not an Exception
         first, *_ = str(fault).splitlines() or [""]
         print(Fault(f"{type(fault).__name__}: {first}"), file=sys.stderr)
         raise SystemExit(2) from fault

@@ -19,19 +19,19 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from everview.errors import EverviewError, counted, nearest
-from everview.ui.output import ENDS, Sheet, aligned
+from everview.errors import EverviewError, format_count, nearest
+from everview.ui.output import ENDS, Sheet, align_cells
 from everview.ui.replay import replay
 
 if TYPE_CHECKING:
     from everview.database import Database
 
-_ROWS = 10  # of the input that are shown
+_ROWS = 10  # of each input file that are printed
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A view whose changes are shown, and what they tell."""
+class ShownView:
+    """A view whose changes are shown, with an explanation of them."""
 
     view: str
     says: str
@@ -41,11 +41,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class Demo:
-    """One worked example; `inputs` names the file of each stream, `sql` is an ad hoc query for the end."""
+    """One worked example; `inputs` has the file of each stream, `sql` is an ad hoc query at the end."""
 
     title: str
     inputs: Mapping[str, str]
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownView, ...]
     why: str
     question: str = ""
     sql: str = ""
@@ -56,13 +56,13 @@ DEMOS = {
         "where traffic is slow on a highway with 20 measuring stations (Krämer & Seeger, 2.1 to 2.6)",
         {"highway": "highway.csv"},
         (
-            Shown(
+            ShownView(
                 "average_speed",
                 "Station 1 has the three cars of the paper; its averages are those of 4.3.2.8:",
                 "intervals",
                 "station = 1",
             ),
-            Shown("congested", "The stations below 15 m/s, from when until when:", "intervals"),
+            ShownView("congested", "The stations below 15 m/s, from when until when:", "intervals"),
         ),
         "Each car counts for 15 minutes from the moment it is seen. Whenever one begins or ceases to\n"
         "count, the average of its station changes. The paper unites 20 streams, one for each station;\n"
@@ -72,12 +72,14 @@ DEMOS = {
         "who is in the parking lot (Ghanem et al., 3.1: the queries P1 to P7)",
         {"entering": "entering.csv", "leaving": "leaving.csv"},
         (
-            Shown("inside", "P1: both streams only ever grow, and yet the answer has + and -:"),
-            Shown("per_type", "P2: a view over that view; u takes the place of the old count:"),
-            Shown("inside_2", "P4: the same as P1, every 2 minutes; who came and went between is not seen:"),
-            Shown("per_type_4", "P5: counts every 4 minutes, over P4:"),
-            Shown("per_type_police", "P6: counts when a police car comes:"),
-            Shown("recent", "P7: who entered in the last 5 minutes; they go by the clock:", "intervals"),
+            ShownView("inside", "P1: both streams only ever grow, and yet the answer has + and -:"),
+            ShownView("per_type", "P2: a view over that view; u takes the place of the old count:"),
+            ShownView(
+                "inside_2", "P4: the same as P1, every 2 minutes; who came and went between is not seen:"
+            ),
+            ShownView("per_type_4", "P5: counts every 4 minutes, over P4:"),
+            ShownView("per_type_police", "P6: counts when a police car comes:"),
+            ShownView("recent", "P7: who entered in the last 5 minutes; they go by the clock:", "intervals"),
         ),
         "A view is a relation that varies with time, and its changes are a stream again. So a query can\n"
         "read a view as it reads a stream, and all of them agree at every instant.",
@@ -88,11 +90,11 @@ DEMOS = {
         "which rooms are hot (Ghanem et al., 3.2 and examples 1 to 8: the queries T1 to T5)",
         {"temperature": "temperature.csv"},
         (
-            Shown("hot", "T1: the rooms above 80; +<a,99>1 and u<a,95>4 as in the paper, never c at 80:"),
-            Shown("very_hot", "T2: the rooms above 100:"),
-            Shown("hot_2", "T3: as T1, at the seconds 0, 2, 4, …; +<a,99> comes at 2, not at 1:"),
-            Shown("very_hot_4", "T4: as T2, every 4 seconds, over T3:"),
-            Shown("very_hot_at_alarm", "T5: as T2, whenever a room reports more than 120:"),
+            ShownView("hot", "T1: the rooms above 80; +<a,99>1 and u<a,95>4 as in the paper, never c at 80:"),
+            ShownView("very_hot", "T2: the rooms above 100:"),
+            ShownView("hot_2", "T3: as T1, at the seconds 0, 2, 4, …; +<a,99> comes at 2, not at 1:"),
+            ShownView("very_hot_4", "T4: as T2, every 4 seconds, over T3:"),
+            ShownView("very_hot_at_alarm", "T5: as T2, whenever a room reports more than 120:"),
         ),
         "A reading takes the place of the one before. What is reported between two points of a\n"
         "synchronization is gathered, and only what is left of it counts at the next point.",
@@ -101,13 +103,15 @@ DEMOS = {
         "what goes over three links of a network (Golab & Özsu, 6.1: queries 1 to 5)",
         {"link1": "link1.csv", "link2": "link2.csv", "link3": "link3.csv"},
         (
-            Shown("both_links", "Query 1, a join of two windows:", "intervals"),
-            Shown(
+            ShownView("both_links", "Query 1, a join of two windows:", "intervals"),
+            ShownView(
                 "hosts", "Query 2, without duplicates: a host stays while any of its rows does:", "intervals"
             ),
-            Shown("only_link1", "Query 3, a negation: a row of link 2 takes one away early:", "intervals"),
-            Shown("hosts_of_both", "Query 4, a join of two sets of hosts:", "intervals"),
-            Shown("ftp_of_those", "Query 5, a join over the negation:", "intervals"),
+            ShownView(
+                "only_link1", "Query 3, a negation: a row of link 2 takes one away early:", "intervals"
+            ),
+            ShownView("hosts_of_both", "Query 4, a join of two sets of hosts:", "intervals"),
+            ShownView("ftp_of_those", "Query 5, a join over the negation:", "intervals"),
         ),
         "How results come and go decides how they are kept; `everview explain` shows it for every\n"
         "operator. The ends of queries 1, 2 and 4 are known when a row comes (WK), those of 3 and 5 are\n"
@@ -117,7 +121,7 @@ DEMOS = {
 
 
 def list_demos(console: Console) -> None:
-    """Prints the names of all demos."""
+    """Print the names of all demos."""
     width = max(map(len, DEMOS))
     for name, demo in DEMOS.items():
         _print(console, f"{name:{width}}  {demo.title}")
@@ -130,7 +134,7 @@ def show_demo(
     connect: Callable[..., AbstractContextManager[Database]],
     speed: float | None = None,
 ) -> None:
-    """Runs a worked example on a store of its own and prints it; with a speed, as if it happened now."""
+    """Run a worked example on a temporary store and print it; with a speed, replay it in real time."""
     demo = DEMOS.get(name)
     if demo is None:
         raise EverviewError(f"there is no demo '{name}'", meant=nearest(name, DEMOS), choices=DEMOS)
@@ -165,10 +169,10 @@ def _introduce(name: str, demo: Demo, script: str, folder: Path, console: Consol
         shown = rows[: _ROWS + 1]
         widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
         more = len(rows) - len(shown)
-        _print(console, f"{stream}, {counted(len(rows) - 1, 'row')}", "italic")
+        _print(console, f"{stream}, {format_count(len(rows) - 1, 'row')}", "italic")
         for row in shown:
-            _print(console, aligned(row, widths))
-        _print(console, f"… and {counted(more, 'more row')}\n" if more else "")
+            _print(console, align_cells(row, widths))
+        _print(console, f"… and {format_count(more, 'more row')}\n" if more else "")
 
 
 def _run(db: Database, demo: Demo, script: str, console: Console) -> None:
@@ -192,5 +196,5 @@ def _heading(console: Console, text: str) -> None:
 
 
 def _print(console: Console, text: str, style: str = "") -> None:
-    """Text as it is: no line is cut or joined, nothing in it is taken for a style."""
+    """Print text unchanged: no wrapping, no markup."""
     console.print(Text(text, style=style), soft_wrap=True)

@@ -1,7 +1,7 @@
 """Answers as text: aligned tables for people, JSON lines and CSV for programs.
 
-Timestamps are read as microseconds, never as Python's: those know neither ∞ nor the year 10000. Rows are
-streamed; a table for people ends after so many rows.
+Timestamps are read as microseconds, never as Python's, which have neither ∞ nor the year 10000. Rows are
+streamed; a table for people ends after MOST_ROWS rows.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rich.console import Console
 from rich.text import Text
 
 from everview.algebra.time import format_timestamp
-from everview.database import explained_failures
-from everview.errors import EverviewError, counted, nearest
+from everview.database import explain_query_failures
+from everview.errors import EverviewError, format_count, nearest
 from everview.query import Report
 
 if TYPE_CHECKING:
     from everview.database import DataFrame
 
-FORMATS = ("table", "json", "csv")
-MOST = 1_000  # rows of a table that a person reads
+OUTPUT_FORMATS = ("table", "json", "csv")
+MOST_ROWS = 1_000  # of a table for people
 
-# What stands for NULL in the time columns of a change stream, by their place.
+# The text for NULL in the time columns of a change stream, by the position of the column.
 ENDS = {"tags": {1: "-∞"}, "intervals": {0: "-∞", 1: "∞"}}
 
 _FINITE = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
@@ -39,29 +39,31 @@ _AS_TEXT = ("date", "float", "decimal", "void")
 
 
 def require_format(format: str) -> str:
-    """One of FORMATS."""
-    if format not in FORMATS:
+    """Return the format; raise EverviewError if it is not one of OUTPUT_FORMATS."""
+    if format not in OUTPUT_FORMATS:
         raise EverviewError(
-            f"an answer is not shown as '{format}'", meant=nearest(format, FORMATS), choices=FORMATS
+            f"an answer is not shown as '{format}'",
+            meant=nearest(format, OUTPUT_FORMATS),
+            choices=OUTPUT_FORMATS,
         )
     return format
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of an answer: how it is fetched, and how a fetched value is written."""
+class AnswerColumn:
+    """A column of an answer: how it is fetched from Spark, and how a fetched value is printed."""
 
     name: str
     type: str
-    fields: tuple[Column, ...] = ()
+    fields: tuple[AnswerColumn, ...] = ()
 
     @classmethod
-    def of(cls, field: Any) -> Column:
+    def of(cls, field: Any) -> AnswerColumn:
         below = tuple(map(cls.of, field.dataType.fields)) if field.dataType.typeName() == "struct" else ()
         return cls(field.name, field.dataType.simpleString(), below)
 
     def fetched(self, sql: str) -> str:
-        """The expression for a column's value in a form that Python can hold."""
+        """Return the SQL expression that yields the column's value in a form that Python can represent."""
         if self.fields:
             # By position: two fields, or a field and a reserved word, may have the same name.
             types = ",".join(f"f{i}:{f.type}" for i, f in enumerate(self.fields))
@@ -75,7 +77,7 @@ class Column:
         return f"CAST({sql} AS STRING)" if self.type.startswith((*_AS_TEXT, "interval")) else sql
 
     def json(self, value: Any) -> str:
-        """A value as JSON; what JSON has no number for is a string."""
+        """Return a value as JSON; a number that JSON does not have is a string."""
         if value is None:
             return "null"
         if self.fields:
@@ -91,7 +93,7 @@ class Column:
         return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False)
 
     def text(self, value: Any) -> str:
-        """A value that is not NULL, for a table or CSV."""
+        """Return a value that is not NULL as text for a table or CSV."""
         if self.fields or isinstance(value, bool):
             return self.json(value)
         if self.type.startswith("timestamp"):
@@ -99,8 +101,8 @@ class Column:
         return _number(value) if isinstance(value, float) else str(value)
 
 
-def json_object(columns: Sequence[Column], values: Sequence[Any]) -> str:
-    """A row as a JSON object on one line."""
+def json_object(columns: Sequence[AnswerColumn], values: Sequence[Any]) -> str:
+    """Return a row as a JSON object on one line."""
     pairs = zip(columns, values, strict=True)
     return "{" + ", ".join(f"{json.dumps(c.name, ensure_ascii=False)}: {c.json(v)}" for c, v in pairs) + "}"
 
@@ -116,9 +118,9 @@ def _number(value: float) -> str:
 
 
 class Sheet:
-    """Answers in one format, one below the other, with the header once.
+    """A printer of several answers in one format, with one header.
 
-    A table with a title is not begun before there is a row.
+    A table with a title is not printed before it has a row.
     """
 
     def __init__(
@@ -132,15 +134,15 @@ class Sheet:
         self._widths: list[int] = []
 
     def write(self, frame: DataFrame, most: int | None = None) -> bool:
-        """Writes the rows of a frame, or the first so many; whether there are more."""
-        with explained_failures():
-            columns = [Column.of(f) for f in frame.schema.fields]
+        """Print the rows of a frame, or the first ones up to a limit; return whether there are more."""
+        with explain_query_failures():
+            columns = [AnswerColumn.of(f) for f in frame.schema.fields]
         rows = _rows(frame if most is None else frame.limit(most + 1), columns)
         self._write(columns, rows if most is None else islice(rows, most))
         self._out.flush()
         return most is not None and next(rows, None) is not None
 
-    def _write(self, columns: Sequence[Column], rows: Iterator[Sequence[Any]]) -> None:
+    def _write(self, columns: Sequence[AnswerColumn], rows: Iterator[Sequence[Any]]) -> None:
         match self._format:
             case "json":
                 for row in rows:
@@ -153,15 +155,15 @@ class Sheet:
                     pairs = zip(columns, row, strict=True)
                     writer.writerow(["" if v is None else c.text(v) for c, v in pairs])
             case _:
-                while part := list(islice(rows, MOST)):
+                while part := list(islice(rows, MOST_ROWS)):
                     self._lines(columns, part)
                 if not self._begun and self._title is None:
                     self._lines(columns, [])
                 return
         self._begun = True
 
-    def _lines(self, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
-        """Some rows of a table; the columns keep the width that they once had."""
+    def _lines(self, columns: Sequence[AnswerColumn], rows: Sequence[Sequence[Any]]) -> None:
+        """Return some rows of a table as lines; a column never gets narrower than before."""
         cells = [[self._cell(i, c, row[i]) for i, c in enumerate(columns)] for row in rows]
         header = [printable(c.name) for c in columns]
         before = self._widths or [0] * len(columns)
@@ -171,25 +173,27 @@ class Sheet:
         if not self._begun:
             if self._title is not None:
                 console.print(Text(f"{self._title}:"))
-            console.print(Text(aligned(header, self._widths), style="bold"), soft_wrap=True)
+            console.print(Text(align_cells(header, self._widths), style="bold"), soft_wrap=True)
             self._begun = True
         for line in cells:
-            console.print(Text(aligned(line, self._widths)), soft_wrap=True)
+            console.print(Text(align_cells(line, self._widths)), soft_wrap=True)
 
-    def _cell(self, place: int, column: Column, value: Any) -> str:
+    def _cell(self, place: int, column: AnswerColumn, value: Any) -> str:
         return self._ends.get(place, "NULL") if value is None else printable(column.text(value))
 
 
-def _rows(frame: DataFrame, columns: Sequence[Column]) -> Iterator[Sequence[Any]]:
-    """The values of a frame, row by row as they come; names may be anything, so columns go by place."""
+def _rows(frame: DataFrame, columns: Sequence[AnswerColumn]) -> Iterator[Sequence[Any]]:
+    """Yield the values of a frame row by row; columns are addressed by position, as names may repeat."""
     names = [f"c{i}" for i in range(len(columns))]
     fetched = [f"{c.fetched(n)} AS {n}" for c, n in zip(columns, names, strict=True)]
-    with explained_failures():  # around the reading alone: a reader of ours who goes is no failure of Spark
+    with (
+        explain_query_failures()
+    ):  # around the reading alone: a consumer that stops early is no failure of Spark
         yield from frame.toDF(*names).selectExpr(*fetched).toLocalIterator()
 
 
 def printable(text: str) -> str:
-    r"""Text without what would move the cursor or break the line.
+    r"""Return text without characters that would move the cursor or break the line.
 
     >>> print(printable("two\nlines\x1b[31m"))
     two\nlines\x1b[31m
@@ -197,10 +201,10 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """One line of a table.
+def align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return one line of a table.
 
-    >>> aligned(["a", "b"], [3, 5])
+    >>> align_cells(["a", "b"], [3, 5])
     'a    b'
     """
     padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
@@ -210,16 +214,16 @@ def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 def write_answer(
     frame: DataFrame, format: str, out: IO[str], err: IO[str], ends: Mapping[int, str] | None = None
 ) -> None:
-    """A whole answer; of a long one a table has the first rows, and `err` is told how many more there are."""
+    """Print an answer; a table ends after MOST_ROWS rows, and `err` gets a note that there are more."""
     if format != "table":
         Sheet(format, out, ends).write(frame)
-    elif Sheet(format, out, ends).write(frame, MOST):
-        more = frame.count() - MOST
-        print(f"… and {counted(more, 'more row')}; --format json or csv has all", file=err)
+    elif Sheet(format, out, ends).write(frame, MOST_ROWS):
+        more = frame.count() - MOST_ROWS
+        print(f"… and {format_count(more, 'more row')}; --format json or csv has all", file=err)
 
 
 def write_report(report: Report, format: str, out: IO[str]) -> None:
-    """A report: its text for people, its records for programs."""
+    """Print a report: its text for people, its records for programs."""
     match require_format(format):
         case "json":
             for record in report.records:

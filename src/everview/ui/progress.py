@@ -1,4 +1,4 @@
-"""What a run shows of itself: a line that moves while it works, and at its end what it did."""
+"""The progress of a run: a status line while it runs, and a summary at its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon, format_timestamp
-from everview.errors import counted
-from everview.ui.output import aligned, printable
+from everview.errors import format_count
+from everview.ui.output import align_cells, printable
 
 if TYPE_CHECKING:
     from everview.database import Manifest, Progress
@@ -22,7 +22,7 @@ DEFAULT_PATH = "everview-store"
 
 
 class Meter:
-    """The line that moves; on a terminal only. To be entered, and told of every step."""
+    """The status line of a run, on a terminal only: a context manager that is called with every step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -38,24 +38,24 @@ class Meter:
             self._status.stop()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Something else is printed meanwhile."""
+    def pause(self) -> Iterator[None]:
+        """Hide the status line while something else is printed."""
         self.__exit__()
         try:
             yield
         finally:
             self.__enter__()
 
-    def say(self, what: str) -> None:
+    def show_text(self, what: str) -> None:
         if self._status is not None:
             self._status.update(what)
 
     def __call__(self, step: Progress) -> None:
-        self.say(step_line(step))
+        self.show_text(step_line(step))
 
 
 def step_line(step: Progress) -> str:
-    """One step on one line."""
+    """Return a step on one line."""
     rate = step.rows / step.seconds if step.seconds > 0 else 0
     parts = [
         f"step {step.step}",
@@ -69,7 +69,7 @@ def step_line(step: Progress) -> str:
 
 
 def known_up_to(bound: Chronon) -> str:
-    """How far time is.
+    """Return the bound in words.
 
     >>> known_up_to(0), known_up_to(INFINITY - 1), known_up_to(-INFINITY - 1)
     ('known up to 1970-01-01T00:00:00.000000', 'known to the end', 'nothing known yet')
@@ -80,7 +80,7 @@ def known_up_to(bound: Chronon) -> str:
 
 
 def seconds_text(present: Chronon, bound: Chronon) -> str:
-    """By how much the bound is behind.
+    """Return the distance from the bound to the newest timestamp.
 
     >>> seconds_text(7_500_000, 5_000_000), seconds_text(5, INFINITY - 1)
     ('2.5 s', '0 s')
@@ -92,31 +92,31 @@ def seconds_text(present: Chronon, bound: Chronon) -> str:
 
 @dataclass
 class Summary:
-    """What a run did: filled in while it works, printed at its end."""
+    """What a run did: filled in while it runs, printed at its end."""
 
     path: str = DEFAULT_PATH
     steps: int = 0
     seconds: float = 0.0
-    bound: Chronon = -INFINITY - 1  # of the store before the run
+    bound: Chronon = -INFINITY - 1  # of the store, before the run
     before: Mapping[str, Sequence[int]] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
 
     def step(self, step: Progress) -> None:
-        """A step that has ended."""
+        """Add a step that has ended."""
         self.steps += 1
         self.seconds += step.seconds
         for name, number in step.changes.items():
             self.changes[name] = self.changes.get(name, 0) + number
 
     def lines(self, manifest: Manifest, waits: Sequence[str] = ()) -> list[str]:
-        """To be printed, given how the store is now, and which rows wait for what."""
+        """Return the lines of the summary, given the status of the store and the reasons for waiting."""
         new = {
             name: [now - was for now, was in zip(counts, self.before.get(name, (0, 0, 0)), strict=True)]
             for name, counts in manifest.counts.items()
         }
         came = [[name, *(f"{n:,}" for n in counts)] for name, counts in new.items() if any(counts)]
         moved = came or any(self.changes.values()) or manifest.bound != self.bound
-        done = f"{counted(self.steps, 'step')} in {self.seconds:.1f} s" if moved else "nothing new"
+        done = f"{format_count(self.steps, 'step')} in {self.seconds:.1f} s" if moved else "nothing new"
         lines = [f"{done}; {known_up_to(manifest.bound)}", *waits]
         if came:
             lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
@@ -137,7 +137,7 @@ class Summary:
 
 
 def _beside(name: str, kind: str) -> str:
-    """The name of the rows of a stream that were not taken."""
+    """Return the name of the relation of a stream's late or rejected rows."""
     whole = f"{name}${kind}"
     return whole if name_sql(name) == name else name_sql(whole)
 
@@ -145,4 +145,4 @@ def _beside(name: str, kind: str) -> str:
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:
     shown = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return [aligned(row, widths) for row in shown]
+    return [align_cells(row, widths) for row in shown]

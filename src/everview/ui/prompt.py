@@ -18,7 +18,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from everview.algebra.text import name_sql
-from everview.ui.shell import COMMANDS, is_whole
+from everview.ui.shell import COMMANDS, is_complete_entry
 
 if TYPE_CHECKING:
     from everview.database import Database
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[\\\w$?]+$")
 
 
 class Names(Completer):
-    """Completes keywords, commands, and the names and columns of the store."""
+    """A completer of keywords, commands, and the names and columns of the store."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -56,25 +56,25 @@ class Names(Completer):
 
 
 def history_file() -> Path:
-    """Where entries are remembered: the user's state folder, by the XDG rules."""
+    """Return the path of the history file, in the user's state directory (XDG)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "everview" / "history"
 
 
 def prompt_session(db: Database, input: Any = None, output: Any = None) -> PromptSession[str]:
-    """A prompt on a terminal."""
+    """Return a prompt on a terminal."""
     path = history_file()
     history: History
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o600)
         history = FileHistory(path)
-    except OSError:  # a home that cannot be written is no reason to have no prompt
+    except OSError:  # without a writable home directory the prompt has no history
         history = InMemoryHistory()
     keys = KeyBindings()
     session: PromptSession[str]
 
-    @keys.add("enter", filter=Condition(lambda: is_whole(session.default_buffer.text)))
+    @keys.add("enter", filter=Condition(lambda: is_complete_entry(session.default_buffer.text)))
     def accept(event: Any) -> None:
         event.current_buffer.validate_and_handle()
 
@@ -93,8 +93,8 @@ def prompt_session(db: Database, input: Any = None, output: Any = None) -> Promp
     return session
 
 
-def typed(session: PromptSession[str]) -> Iterator[str]:
-    """What a person types, entry by entry; Ctrl-C drops what was begun, Ctrl-D ends."""
+def read_typed_entries(session: PromptSession[str]) -> Iterator[str]:
+    """Yield the entries that a person types; Ctrl-C discards the current one, Ctrl-D ends."""
     while True:
         try:
             yield session.prompt()

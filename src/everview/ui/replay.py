@@ -1,4 +1,4 @@
-"""A demo as if it happened now: rows are inserted when their time comes, and changes shown as they come."""
+"""The replay of a demo in real time: rows are inserted when they are due, and changes shown as they come."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SOURCE = re.compile(r"\s*FROM csv\('[^']*', header => true\)")
 
 
 @dataclass(frozen=True)
-class Event:
-    """A row of a stream, and the seconds after the first one at which it happened."""
+class ReplayedRow:
+    """A row of a stream, and how many seconds after the first row it happened."""
 
     second: float
     stream: str
@@ -31,7 +31,7 @@ class Event:
 
 
 def without_sources(script: str) -> str:
-    """The script with streams that are fed by hand.
+    """Return the script without the sources of its streams, so that rows can be inserted.
 
     >>> without_sources("CREATE STREAM s (…)\\n  FROM csv('s.csv', header => true);")
     'CREATE STREAM s (…);'
@@ -39,20 +39,20 @@ def without_sources(script: str) -> str:
     return _SOURCE.sub("", script)
 
 
-def events(inputs: Mapping[str, str], folder: Path) -> list[Event]:
-    """The rows of all streams in the order of their times."""
+def read_rows(inputs: Mapping[str, str], folder: Path) -> list[ReplayedRow]:
+    """Return the rows of all streams in the order of their times."""
     found = []
     for stream, file in inputs.items():
         with (folder / file).open(encoding="utf-8", newline="") as lines:
             found += [(datetime.fromisoformat(row["ts"]), stream, row) for row in csv.DictReader(lines)]
     found.sort(key=lambda e: (e[0], e[1]))
-    return [Event((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
+    return [ReplayedRow((at - found[0][0]).total_seconds(), stream, row) for at, stream, row in found]
 
 
-def batches(
-    rows: list[Event], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
-) -> Iterator[list[Event]]:
-    """The rows that are due, again and again; while somebody works on them, others become due."""
+def due_batches(
+    rows: list[ReplayedRow], speed: float, now: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[list[ReplayedRow]]:
+    """Yield batches of the rows that have become due; more become due while the caller uses a batch."""
     began = now()
     while rows:
         sleep(max(0.0, rows[0].second / speed - (now() - began)))
@@ -66,14 +66,14 @@ def replay(
     db: Database, script: str, inputs: Mapping[str, str], folder: Path, views: list[str], speed: float,
     out: IO[str], now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
 ) -> None:  # fmt: skip
-    """Runs a script with its files as streams that grow, and writes the changes of some views."""
+    """Run a script, insert the rows of its files in real time, and print the changes of some views."""
     db.execute(without_sources(script))
-    for due in batches(events(inputs, folder), speed, now, sleep):
+    for due in due_batches(read_rows(inputs, folder), speed, now, sleep):
         out.write(f"{due[-1].row['ts']}  {len(due)} in\n")
         for stream in inputs:
             rows = [event.row for event in due if event.stream == stream]
             if rows:
-                db.insert(stream, pa.Table.from_pylist(rows))  # as a table: its texts are converted
+                db.insert(stream, pa.Table.from_pylist(rows))  # as a table, whose texts are converted
         _step(db, views, False, out)
     _step(db, views, True, out)
 

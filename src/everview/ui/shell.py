@@ -1,6 +1,6 @@
-"""The prompt: statements that end with a semicolon, and commands that begin with a backslash.
+"""The shell: statements that end with a semicolon, and commands that begin with a backslash.
 
-`Shell` takes one entry after the other and prints; where entries come from is not its business. So it works
+`Shell` executes one entry after the other and prints; it does not know where entries come from. So it works
 with a terminal (completion, history, several lines), with a pipe, and in tests.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from everview.algebra.text import name_sql
-from everview.errors import EverviewError, Fault, counted, nearest
+from everview.errors import EverviewError, Fault, format_count, nearest
 from everview.query import Report
 from everview.ui.output import ENDS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
-from everview.ui.signals import wish_to_end
+from everview.ui.signals import catch_stop_signals
 from everview.ui.tail import follow
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ SELECT … ;           any statement, on as many lines as it needs, up to the ;
 \\? or help           this help
 \\q, exit or quit     leave, as Ctrl-D does"""
 
-# What people type at other prompts.
+# Commands of other prompts.
 _COMMAND_WORDS = {"help": "\\?", "exit": "\\q", "quit": "\\q"}
 
 COMMANDS = ("\\d", "\\explain", "\\run", "\\tail", "\\status", "\\?", "\\q")
 
-# Text in quotes and comments, which may not have ended yet: a semicolon in them ends nothing.
+# Quoted text and comments, which may still be open: a semicolon in them ends no statement.
 _QUIET = re.compile(
     r"""--[^\n]* | /\*.*?(?:\*/|\Z)
       | '(?:[^'\\]|\\.|'')*(?:'|\Z) | "(?:[^"\\]|\\.|"")*(?:"|\Z) | `(?:[^`]|``)*(?:`|\Z)""",
@@ -48,16 +48,16 @@ _QUIET = re.compile(
 
 
 def _word(entry: str) -> str:
-    """The one word that an entry is, without a semicolon."""
+    """Return an entry in lower case without its semicolon."""
     return entry.strip().rstrip(";").strip().lower()
 
 
-def is_whole(entry: str) -> bool:
-    """Whether an entry can be carried out: a command, or statements up to a semicolon.
+def is_complete_entry(entry: str) -> bool:
+    """Return whether an entry can be executed: a command, or statements up to a semicolon.
 
-    >>> is_whole("SELECT 1"), is_whole("SELECT ';"), is_whole("SELECT ';'; -- done"), is_whole("\\\\d")
-    (False, False, True, True)
-    >>> is_whole("help"), is_whole("EXIT;")
+    >>> [is_complete_entry(entry) for entry in ("SELECT 1", "SELECT ';", "SELECT ';'; -- done", "\\\\d")]
+    [False, False, True, True]
+    >>> is_complete_entry("help"), is_complete_entry("EXIT;")
     (True, True)
     """
     text = entry.strip()
@@ -67,7 +67,7 @@ def is_whole(entry: str) -> bool:
 
 
 class Shell:
-    """Carries out entries on an open store; a mistake is shown, and the next entry is taken."""
+    """Executes entries on an open store; an error is shown, and the next entry is executed."""
 
     def __init__(
         self, db: Database, out: IO[str], err: IO[str], ended: Callable[[float], bool] | None = None
@@ -75,10 +75,10 @@ class Shell:
         self._db = db
         self._out = out
         self._err = err
-        self._ended = ended  # for tests: when a tail ends
+        self._ended = ended  # for tests: tells a tail to end
 
     def take(self, entry: str) -> bool:
-        """Carries out one entry; False if it says to leave."""
+        """Execute one entry; return False if it ends the shell."""
         text = _COMMAND_WORDS.get(_word(entry), entry).strip()
         try:
             if text.startswith("\\"):
@@ -125,7 +125,7 @@ class Shell:
         return True
 
     def _names(self) -> None:
-        self._db.execute("")  # now what others made is known too
+        self._db.execute("")  # loads what other processes have created
         names = [(entry.name, entry.kind) for entry in self._db.catalog]
         for name, kind in names:
             print(f"{kind:14} {printable(name)}", file=self._out)
@@ -137,7 +137,7 @@ class Shell:
             raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
         done = self._db.run(finish=how == "finish")
         changed = sum(done.changes.values())
-        what = f"{counted(done.rows, 'row')} in, {counted(changed, 'change')}"
+        what = f"{format_count(done.rows, 'row')} in, {format_count(changed, 'change')}"
         print(f"{what}; {known_up_to(done.bound)}", file=self._out)
         for line in self._db.status().waits:
             print(line, file=self._out)
@@ -147,20 +147,20 @@ class Shell:
         if self._ended is not None:
             follow(self._db, view, "tags", sheet, None, self._ended)
             return
-        with wish_to_end() as asked:
-            follow(self._db, view, "tags", sheet, None, asked.wait)
+        with catch_stop_signals() as stop:
+            follow(self._db, view, "tags", sheet, None, stop.wait)
 
 
-def piped(lines: Iterable[str]) -> Iterator[str]:
-    r"""Entries from lines of text.
+def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
+    r"""Yield entries from lines of text.
 
-    >>> list(piped(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
+    >>> list(read_piped_entries(["SELECT 1\n", ";\n", "\\d\n", "SELECT 2"]))
     ['SELECT 1\n;\n', '\\d\n', 'SELECT 2']
     """
     entry = ""
     for line in lines:
         entry += line
-        if is_whole(entry):
+        if is_complete_entry(entry):
             yield entry
             entry = ""
     if entry.strip():
@@ -168,15 +168,15 @@ def piped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def open_shell(db: Database) -> None:
-    """The shell on standard input: with a prompt if that is a terminal."""
+    """Run the shell on standard input, with a prompt if that is a terminal."""
     shell = Shell(db, sys.stdout, sys.stderr)
     if sys.stdin.isatty():
-        from everview.ui.prompt import prompt_session, typed
+        from everview.ui.prompt import prompt_session, read_typed_entries
 
         print("Everview. Statements end with ; and help helps.")
-        entries = typed(prompt_session(db))
+        entries = read_typed_entries(prompt_session(db))
     else:
-        entries = piped(sys.stdin)
+        entries = read_piped_entries(sys.stdin)
     for entry in entries:
         if entry.strip() and not shell.take(entry):
             return

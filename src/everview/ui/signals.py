@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to end, so that the step under way can be finished first."""
+"""Ctrl-C and SIGTERM as a request to stop, so that the current step can finish first."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from contextlib import contextmanager
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stopped(Exception):
-    """Work that was asked to end, and has: what was done is whole."""
+class WorkStopped(Exception):
+    """Raised when work has stopped on request; the store is consistent."""
 
 
 @contextmanager
-def wish_to_end(note: str = "") -> Iterator[threading.Event]:
-    """An event that the first signal sets, with a note to the person; the second ends the work at once.
+def catch_stop_signals(note: str = "") -> Iterator[threading.Event]:
+    """Yield an event that the first signal sets, with a note to the user; a second signal stops at once.
 
-    Only the main thread gets signals: elsewhere nobody can ask.
+    Only the main thread gets signals: in another thread the event is never set.
     """
-    asked = threading.Event()
+    stop = threading.Event()
 
     def hear(number: int, frame: object) -> None:
-        if asked.is_set():
+        if stop.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        stop.set()
         if note:
             print(note, file=sys.stderr, flush=True)
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield stop
         return
     before = {number: signal.signal(number, hear) for number in _SIGNALS}
     try:
-        yield asked
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""A view's changes as they come: the store is looked at again and again, without its lock."""
+"""The changes of a view as they come: the store is polled, without its lock."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from everview.ui.output import Sheet
 if TYPE_CHECKING:
     from everview.database import Database, DataFrame
 
-PAUSE = 0.5  # seconds between two looks
+PAUSE = 0.5  # seconds between two polls
 
 
 def follow(
     db: Database, view: str, encoding: str, sheet: Sheet, since: int | None, ended: Callable[[float], bool]
 ) -> int | None:
-    """Writes the changes after a step, then those of every new step, until `ended` says so.
+    """Print the changes after a step, then those of every new step, until `ended` returns True.
 
-    `ended` is given the seconds to wait. The last step whose changes were written.
+    `ended` is called with the seconds to wait. Return the last step whose changes were printed.
     """
     seen = since
     while True:
@@ -31,10 +31,10 @@ def follow(
 
 
 def _changes_up_to_now(db: Database, view: str, encoding: str, since: int | None) -> tuple[DataFrame, int]:
-    """The changes after a step, and the step up to which they go.
+    """Return the changes after a step, and the step up to which they go.
 
-    A step may end between two looks at the store; then we cannot know which one the changes include, and
-    look again. Nothing is computed before the rows are asked for.
+    A step may end between two reads of the store. Then it is unknown which step the changes include, and
+    the store is read again. Nothing is computed before the rows are fetched.
     """
     while True:
         before = db.manifest().step

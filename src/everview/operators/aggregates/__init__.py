@@ -1,1 +1,1 @@
-"""operators/aggregates"""
+"""Aggregates over change rows: accumulators, exact sums, events, MIN and MAX."""

@@ -1,7 +1,7 @@
-"""Aggregates that can be added to and taken from: count, sum, avg, stddev.
+"""Aggregates that are sums of contributions of rows: count, sum, avg, stddev.
 
-An accumulator is a set of columns of integers: what a row adds to them, times n, is subtracted again when
-the row ends. The answer is worked out from the sums.
+An accumulator is a column of integers. A row adds its contribution times n when it begins, and subtracts it
+when it ends. The value of the aggregate is computed from the accumulators.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from enum import StrEnum
 
 from everview.operators.aggregates import exact
 from everview.operators.columnar.frame import Frame, N
-from everview.operators.columnar.hashing import Ints
+from everview.operators.columnar.hashing import Ints, Words
 from everview.operators.columnar.lazy import np, pa, pl
 
 AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max")
 
 
-class Summed(StrEnum):
-    """What an accumulator sums up.
+class SumKind(StrEnum):
+    """The quantity that an accumulator sums.
 
     ROWS, LEFT and RIGHT count rows: of a group, and of one record on two sides. VALUES counts the
     values of an argument that are not NULL, SUM and SQUARES are limbs of exact sums, and the rest count the
-    floating-point values that are no numbers.
+    floating-point values that are not finite.
     """
 
     ROWS = "rows"
@@ -39,42 +39,42 @@ class Summed(StrEnum):
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A column of integers that are added up: what it sums, for which aggregate, and which limb of the sum.
+    """A column of integer sums: the quantity, the number of the aggregate, and the limb of the sum.
 
-    >>> Accumulator(Summed.SUM, 0, 3).column, Accumulator.of_column("+sum.0.3"), Accumulator.of_column("c0")
-    ('+sum.0.3', Accumulator(summed=<Summed.SUM: 'sum'>, aggregate=0, limb=3), None)
+    >>> Accumulator(SumKind.SUM, 0, 3).column, Accumulator.of_column("+sum.0.3"), Accumulator.of_column("c0")
+    ('+sum.0.3', Accumulator(kind=<SumKind.SUM: 'sum'>, aggregate=0, limb=3), None)
     """
 
-    summed: Summed
+    kind: SumKind
     aggregate: int | None = None
     limb: int | None = None
 
     @property
     def column(self) -> str:
         """The name of its column in a state; no column of a record begins with a +."""
-        return "+" + ".".join(str(v) for v in (self.summed, self.aggregate, self.limb) if v is not None)
+        return "+" + ".".join(str(v) for v in (self.kind, self.aggregate, self.limb) if v is not None)
 
     @classmethod
     def of_column(cls, name: str) -> Accumulator | None:
         """Return the accumulator that a column of a state is; None for other columns."""
         if not name.startswith("+"):
             return None
-        summed, *numbers = name[1:].split(".")
-        return cls(Summed(summed), *map(int, numbers))
+        kind, *numbers = name[1:].split(".")
+        return cls(SumKind(kind), *map(int, numbers))
 
 
 Sums = Mapping[Accumulator, Ints]  # the columns of accumulators
 
-ROWS = Accumulator(Summed.ROWS)  # how many rows a group has
+ROWS = Accumulator(SumKind.ROWS)  # how many rows a group has
 
 
-def accumulators_of(frame: Frame) -> dict[Accumulator, pl.Series]:
+def find_accumulators(frame: Frame) -> dict[Accumulator, pl.Series]:
     """Return the accumulators among the columns of a frame."""
     found = ((Accumulator.of_column(name), name) for name in frame.columns)
     return {accumulator: frame[name] for accumulator, name in found if accumulator is not None}
 
 
-def as_columns(sums: Sums) -> dict[str, Ints]:
+def name_accumulators(sums: Sums) -> dict[str, Ints]:
     """Return accumulators under the names that their columns have in a state."""
     return {accumulator.column: values for accumulator, values in sums.items()}
 
@@ -98,8 +98,10 @@ class AggregateColumn:
         return self.function in ("min", "max")
 
 
-def contributions(frame: Frame, aggregates: Sequence[tuple[int, AggregateColumn]]) -> dict[Accumulator, Ints]:
-    """What each row adds to the accumulators: value · n, NULLs nothing; COUNT(*) has the rows' own."""
+def row_contributions(
+    frame: Frame, aggregates: Sequence[tuple[int, AggregateColumn]]
+) -> dict[Accumulator, Ints]:
+    """Return what each row adds to the accumulators: value · n, nothing for NULL; COUNT(*) uses ROWS."""
     n = frame[N].to_numpy()
     out: dict[Accumulator, Ints] = {}
     for i, aggregate in aggregates:
@@ -107,117 +109,119 @@ def contributions(frame: Frame, aggregates: Sequence[tuple[int, AggregateColumn]
             continue
         values = frame[aggregate.argument]
         present = n * values.is_not_null().to_numpy() if values.null_count() else n
-        out[Accumulator(Summed.VALUES, i)] = present
+        out[Accumulator(SumKind.VALUES, i)] = present
         if aggregate.function in ("sum", "avg", "stddev"):
-            out |= _sums(i, aggregate, values, present)
+            out |= _sum_contributions(i, aggregate, values, present)
     return out
 
 
-def _sums(i: int, aggregate: AggregateColumn, values: pl.Series, n: Ints) -> dict[Accumulator, Ints]:
+def _sum_contributions(
+    i: int, aggregate: AggregateColumn, values: pl.Series, n: Ints
+) -> dict[Accumulator, Ints]:
     out: dict[Accumulator, Ints] = {}
     if values.dtype.is_float():
         numbers = values.cast(pl.Float64).fill_null(0.0).to_numpy()
         finite = np.isfinite(numbers)
         if not finite.all():
             odd = (
-                (Summed.NAN, np.isnan(numbers)),
-                (Summed.PLUS_INFINITY, numbers == np.inf),
-                (Summed.MINUS_INFINITY, numbers == -np.inf),
+                (SumKind.NAN, np.isnan(numbers)),
+                (SumKind.PLUS_INFINITY, numbers == np.inf),
+                (SumKind.MINUS_INFINITY, numbers == -np.inf),
             )
-            out = {Accumulator(summed, i): which * n for summed, which in odd if which.any()}
+            out = {Accumulator(kind, i): which * n for kind, which in odd if which.any()}
             numbers = np.where(finite, numbers, 0.0)
-        limbs = exact.of_floats(numbers)
+        limbs = exact.from_floats(numbers)
     elif isinstance(values.dtype, pl.Decimal):
-        limbs = exact.of_decimals(values.fill_null(0))
+        limbs = exact.from_decimals(values.fill_null(0))
     else:
-        limbs = exact.of_integers(values.to_physical().cast(pl.Int64).fill_null(0).to_numpy())
-    out |= {Accumulator(Summed.SUM, i, j): limb for j, limb in exact.times(limbs, n).items()}
+        limbs = exact.from_integers(values.to_physical().cast(pl.Int64).fill_null(0).to_numpy())
+    out |= {Accumulator(SumKind.SUM, i, j): limb for j, limb in exact.multiply_by_n(limbs, n).items()}
     if aggregate.function == "stddev":
-        limbs = exact.narrow(limbs)
-        squares = exact.times(exact.product(limbs, limbs), n)
-        out |= {Accumulator(Summed.SQUARES, i, j): limb for j, limb in squares.items()}
+        limbs = exact.normalize_limbs(limbs)
+        squares = exact.multiply_by_n(exact.multiply_limbs(limbs, limbs), n)
+        out |= {Accumulator(SumKind.SQUARES, i, j): limb for j, limb in squares.items()}
     return out
 
 
-def narrowed(sums: Sums) -> dict[Accumulator, Ints]:
-    """The same sums with small limbs, as they are kept in a state; limbs that are all zero are left out."""
+def narrow_limbs(sums: Sums) -> dict[Accumulator, Ints]:
+    """Return the sums with narrow limbs, as a state keeps them; limbs that are all zero are left out."""
     out = {accumulator: column for accumulator, column in sums.items() if accumulator.limb is None}
-    for summed, i in dict.fromkeys((a.summed, a.aggregate) for a in sums if a.limb is not None):
-        narrow = exact.narrow(_limbs(sums, summed, i))
-        out |= {Accumulator(summed, i, j): limb for j, limb in narrow.items()}
+    for kind, i in dict.fromkeys((a.kind, a.aggregate) for a in sums if a.limb is not None):
+        narrow = exact.normalize_limbs(_limbs(sums, kind, i))
+        out |= {Accumulator(kind, i, j): limb for j, limb in narrow.items()}
     return out
 
 
-def answers(
+def aggregate_values(
     sums: Sums, size: int, aggregates: Sequence[tuple[int, AggregateColumn]], types: Mapping[str, pl.DataType]
 ) -> dict[str, pl.Series]:
-    """The values of the aggregates from their accumulators, a row each."""
-    return {a.output: _answer(sums, size, i, a, types) for i, a in aggregates}
+    """Return the values of the aggregates, computed from their accumulators row by row."""
+    return {a.output: _aggregate_value(sums, size, i, a, types) for i, a in aggregates}
 
 
-def _answer(
+def _aggregate_value(
     sums: Sums, size: int, i: int, aggregate: AggregateColumn, types: Mapping[str, pl.DataType]
 ) -> pl.Series:
-    count = _column(sums, ROWS if aggregate.argument is None else Accumulator(Summed.VALUES, i), size)
+    count = _column(sums, ROWS if aggregate.argument is None else Accumulator(SumKind.VALUES, i), size)
     if aggregate.function == "count":
         return pl.Series(count)
     argument = types[aggregate.argument or ""]
     if aggregate.function == "stddev":
-        return _deviations(sums, i, count, argument)
-    limbs = _limbs(sums, Summed.SUM, i)
+        return _sample_deviations(sums, i, count, argument)
+    limbs = _limbs(sums, SumKind.SUM, i)
     divisor = np.maximum(count, 1) if aggregate.function == "avg" else None
     values: pl.Series
     if argument.is_float():
-        values = pl.Series(_special(exact.rounded(limbs, divisor, size), sums, i))
+        values = pl.Series(_apply_non_finite(exact.round_to_double(limbs, divisor, size), sums, i))
     elif isinstance(argument, pl.Decimal):
         values = _decimals(limbs, divisor, size, argument.scale or 0, aggregate)
     elif isinstance(argument, pl.Duration):
         values = _total_lengths(limbs, size) if divisor is None else _mean_lengths(limbs, divisor, size)
     elif divisor is None:
-        values = pl.Series(exact.wrapped(limbs, size))
+        values = pl.Series(exact.wrap_to_int64(limbs, size))
     else:
-        values = pl.Series(exact.rounded(limbs, divisor, size))
-    return _blank(values, count == 0)
+        values = pl.Series(exact.round_to_double(limbs, divisor, size))
+    return _set_null(values, count == 0)
 
 
 def _total_lengths(limbs: exact.Limbs, size: int) -> pl.Series:
-    """The sum of lengths of time; NULL if it is too long for one."""
+    """Return the sum of intervals; NULL if it exceeds 64 bits."""
     digits, negative = exact.whole_digits(limbs, size)
     fits = exact.is_below(digits, 2**63) | (negative & exact.is_below(digits, 2**63 + 1))
-    return _blank(pl.Series(exact.wrapped(limbs, size)), ~fits)
+    return _set_null(pl.Series(exact.wrap_to_int64(limbs, size)), ~fits)
 
 
 def _mean_lengths(limbs: exact.Limbs, divisor: Ints, size: int) -> pl.Series:
-    """The mean of lengths of time, rounded half up."""
+    """Return the mean of intervals, rounded half up."""
     digits, negative = exact.whole_digits(limbs, size)
-    whole, _ = exact.halves(_divided_half_up(digits, divisor), negative)
+    whole, _ = exact.to_halves(_divide_half_up(digits, divisor), negative)
     return pl.Series(whole)
 
 
-def _divided_half_up(digits: exact.Words, divisor: Ints) -> exact.Words:
-    quotient, rest = exact.divided(digits, divisor)
-    return exact.increased(quotient, 2 * rest >= divisor.astype(np.uint64))
+def _divide_half_up(digits: Words, divisor: Ints) -> Words:
+    quotient, rest = exact.divide_digits(digits, divisor)
+    return exact.add_one(quotient, 2 * rest >= divisor.astype(np.uint64))
 
 
 def _decimals(
     limbs: exact.Limbs, divisor: Ints | None, size: int, scale: int, aggregate: AggregateColumn
 ) -> pl.Series:
-    """The sum or mean of decimals, rounded half up to the result's scale; NULL if it has too many digits."""
+    """Return the sum or mean of decimals, rounded half up; NULL if it exceeds the result's precision."""
     digits, negative = exact.whole_digits(limbs, size)
-    digits = exact.multiplied(digits, 10 ** (aggregate.scale - scale))
+    digits = exact.multiply_digits(digits, 10 ** (aggregate.scale - scale))
     if divisor is not None:
-        digits = _divided_half_up(digits, divisor)
+        digits = _divide_half_up(digits, divisor)
     fits = exact.is_below(digits, 10**aggregate.precision)
-    lower, upper = exact.halves(np.where(fits, digits, np.uint64(0)), negative)
+    lower, upper = exact.to_halves(np.where(fits, digits, np.uint64(0)), negative)
     data = pa.py_buffer(np.stack([lower, upper], axis=1).tobytes())
     type_ = pa.decimal128(aggregate.precision, aggregate.scale)
     unscaled = pl.Series(pa.Array.from_buffers(type_, size, [None, data]))
-    return unscaled if fits.all() else _blank(unscaled, ~fits)
+    return unscaled if fits.all() else _set_null(unscaled, ~fits)
 
 
-def _special(value: np.ndarray, sums: Sums, i: int) -> np.ndarray:
-    """NaN where a NaN or infinities of both signs are among the values, ±∞ where infinities of one are."""
-    odd = [Accumulator(s, i) for s in (Summed.NAN, Summed.PLUS_INFINITY, Summed.MINUS_INFINITY)]
+def _apply_non_finite(value: np.ndarray, sums: Sums, i: int) -> np.ndarray:
+    """Return NaN for groups with a NaN or infinities of both signs, ±∞ for those with one sign."""
+    odd = [Accumulator(s, i) for s in (SumKind.NAN, SumKind.PLUS_INFINITY, SumKind.MINUS_INFINITY)]
     if not any(accumulator in sums for accumulator in odd):
         return value
     nan, up, down = (_column(sums, accumulator, len(value)) > 0 for accumulator in odd)
@@ -225,16 +229,16 @@ def _special(value: np.ndarray, sums: Sums, i: int) -> np.ndarray:
     return np.where(nan | (up & down), np.nan, value)
 
 
-def _deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Series:
-    """The last step of STDDEV needs integers longer than any column's: it is done outside of numpy."""
+def _sample_deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Series:
+    """Return the values of STDDEV; its last step needs integers of more than 64 bits, so not in NumPy."""
     totals, squares = (
-        [exact.to_integer(row) for row in _rows(_limbs(sums, summed, i), len(count))]
-        for summed in (Summed.SUM, Summed.SQUARES)
+        [exact.to_integer(row) for row in _rows(_limbs(sums, kind, i), len(count))]
+        for kind in (SumKind.SUM, SumKind.SQUARES)
     )
     decimals = argument.scale or 0 if isinstance(argument, pl.Decimal) else 0
-    odd = ~np.isfinite(_special(np.zeros(len(count)), sums, i))
+    odd = ~np.isfinite(_apply_non_finite(np.zeros(len(count)), sums, i))
     out = [
-        None if c < 2 else float("nan") if o else exact.deviation(c, t, q, decimals)
+        None if c < 2 else float("nan") if o else exact.sample_deviation(c, t, q, decimals)
         for c, o, t, q in zip(count.tolist(), odd, totals, squares, strict=True)
     ]
     return pl.Series(out, dtype=pl.Float64)
@@ -245,11 +249,11 @@ def _rows(limbs: exact.Limbs, size: int) -> list[dict[int, int]]:
     return [{j: column[row] for j, column in columns.items()} for row in range(size)]
 
 
-def _limbs(sums: Sums, summed: Summed, aggregate: int | None) -> exact.Limbs:
+def _limbs(sums: Sums, kind: SumKind, aggregate: int | None) -> exact.Limbs:
     return {
         a.limb: column
         for a, column in sums.items()
-        if a.limb is not None and (a.summed, a.aggregate) == (summed, aggregate)
+        if a.limb is not None and (a.kind, a.aggregate) == (kind, aggregate)
     }
 
 
@@ -257,8 +261,8 @@ def _column(sums: Sums, accumulator: Accumulator, size: int) -> Ints:
     return sums[accumulator] if accumulator in sums else np.zeros(size, dtype=np.int64)
 
 
-def _blank(values: pl.Series, empty: np.ndarray) -> pl.Series:
-    """NULL in the empty places."""
+def _set_null(values: pl.Series, empty: np.ndarray) -> pl.Series:
+    """Return the values with NULL where `empty` is true."""
     if not empty.any():
         return values
     return pl.select(pl.when(pl.Series(~empty)).then(values)).to_series()

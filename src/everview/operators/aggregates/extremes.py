@@ -1,8 +1,8 @@
 """MIN and MAX: the greatest value among the intervals that cover an instant, for many instants at once.
 
 Instants are sorted points; an interval covers a stretch of them. A stretch is the union of two stretches
-whose lengths are powers of two, as in a sparse table: each interval marks two cells, then cells hand
-their mark down to their halves. All in whole columns: no row is looked at alone.
+whose lengths are powers of two, as in a sparse table: each interval updates two cells, then each cell
+updates its halves. Everything is computed on whole columns.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TypeAlias
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.aggregates.events import Steps
 from everview.operators.columnar.frame import FROM, HASH, UNTIL, Frame, N, group_starts
-from everview.operators.columnar.hashing import Ints, from_ordered_bits, ordered_bits
-from everview.operators.columnar.keys import grouped, matches, numbers_of
+from everview.operators.columnar.hashing import Ints, from_ordered_bits, to_ordered_bits
+from everview.operators.columnar.keys import group_rows, key_hashes, match_keys
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.profile import distinct_rows
 from everview.operators.columnar.timeline import Bools
@@ -32,21 +32,21 @@ def extreme_values(
     new: Frame,
     state: Frame,
 ) -> dict[str, pl.Series]:
-    """MIN and MAX at each step, over the rows of the touched groups that can still matter."""
+    """Return MIN and MAX at each step, over the kept and the new rows of the touched groups."""
     columns = [*dict.fromkeys(str(a.argument) for _, a in extremes), FROM, UNTIL, N]
-    found = [_of_groups(rows, keys, columns, stepped) for rows in (state, new)]
+    found = [_touched_rows(rows, keys, columns, stepped) for rows in (state, new)]
     rows = pl.concat([part for part, _ in found]).with_columns(
         pl.Series(_GROUP, np.concatenate([ids for _, ids in found]))
     )
     return {a.output: _extreme(a, rows, signed, stepped) for _, a in extremes}
 
 
-def _of_groups(rows: Frame, keys: Sequence[str], columns: list[str], stepped: Steps) -> tuple[Frame, Ints]:
-    """The rows of the groups that take a step, and which group each is of."""
+def _touched_rows(rows: Frame, keys: Sequence[str], columns: list[str], stepped: Steps) -> tuple[Frame, Ints]:
+    """Return the rows of the touched groups, and the group of each."""
     if not keys:
         return rows.select(columns), np.zeros(rows.height, dtype=np.int64)
-    places, ids = matches(rows, keys, stepped.groups, keys, stepped.hashes)
-    return rows[columns][places], ids
+    found, ids = match_keys(rows, keys, stepped.groups, keys, stepped.hashes)
+    return rows[columns][found], ids
 
 
 def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Steps) -> pl.Series:
@@ -54,13 +54,13 @@ def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Ste
     present = rows.select(_GROUP, column, FROM, UNTIL, N)
     if present[column].null_count():
         present = present.filter(pl.col(column).is_not_null())
-    if signed:  # intervals during which a value is there at all
+    if signed:  # the intervals during which a value occurs
         present = distinct_rows(present, {"rows": present.clear()}).output
     if present.is_empty():
         return present[column].clear(stepped.size)
-    codes, decoded = _coded(present[column], aggregate.function == "min")
+    codes, decoded = _encode(present[column], aggregate.function == "min")
     ids = present[_GROUP].to_numpy()
-    begin, end = (_position(stepped, ids, present[c].to_numpy()) for c in (FROM, UNTIL))
+    begin, end = (_find_steps(stepped, ids, present[c].to_numpy()) for c in (FROM, UNTIL))
     best = greatest_at(stepped.size, begin, end, codes)
     nothing = best == NOTHING
     if not nothing.any():
@@ -69,12 +69,12 @@ def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Ste
     return pl.select(pl.when(pl.Series(~nothing)).then(filled)).to_series()
 
 
-def _coded(values: pl.Series, descending: bool) -> tuple[Ints, Decode]:
-    """Integers in the order of the values (or against it), and the way back; NaN is above all numbers."""
+def _encode(values: pl.Series, descending: bool) -> tuple[Ints, Decode]:
+    """Return integers in the order of the values (or descending), and the decoder; NaN is the greatest."""
     sign, type_ = -1 if descending else 1, values.dtype
     if type_.is_float():
         # One NaN, and no -0.0: equal values have one code.
-        bits = ordered_bits(values.cast(pl.Float64).to_numpy())
+        bits = to_ordered_bits(values.cast(pl.Float64).to_numpy())
         return sign * bits, lambda codes: pl.Series(from_ordered_bits(sign * codes)).cast(type_)
     if type_.is_integer() or type_.is_temporal():
         whole = values.to_physical().cast(pl.Int64).to_numpy()
@@ -85,8 +85,8 @@ def _coded(values: pl.Series, descending: bool) -> tuple[Ints, Decode]:
     return sign * ranks, lambda codes: order.gather(pl.Series(sign * codes))
 
 
-def _position(stepped: Steps, ids: Ints, times: Ints) -> Ints:
-    """For (group, time) pairs the first step of that group at or after the time."""
+def _find_steps(stepped: Steps, ids: Ints, times: Ints) -> Ints:
+    """Return for (group, time) pairs the first step of that group at or after the time."""
     starts = np.flatnonzero(stepped.first)
     if not len(starts):
         return np.zeros(len(ids), dtype=np.int64)
@@ -108,7 +108,7 @@ def _position(stepped: Steps, ids: Ints, times: Ints) -> Ints:
 
 
 def greatest_at(size: int, begin: Ints, end: Ints, rank: Ints) -> Ints:
-    """For each of `size` points the greatest rank of the stretches [begin, end) that hold it, or NOTHING.
+    """Return for each of `size` points the greatest rank of the stretches [begin, end) with it, or NOTHING.
 
     >>> [int(r) for r in greatest_at(4, np.array([0, 1]), np.array([4, 3]), np.array([1, 7]))]
     [1, 7, 7, 1]
@@ -125,12 +125,12 @@ def greatest_at(size: int, begin: Ints, end: Ints, rank: Ints) -> Ints:
         np.maximum.at(best, begin[here], rank[here])
         if k:
             np.maximum.at(best, end[here] - width, rank[here])
-            best = _handed_down(best, width // 2)
+            best = _fill_second_half(best, width // 2)
     return best
 
 
-def _handed_down(best: Ints, half: int) -> Ints:
-    """Each cell's mark, now for its first half, goes to the second half too."""
+def _fill_second_half(best: Ints, half: int) -> Ints:
+    """Copy the value of each cell, now that of its first half, to the second half."""
     down = best.copy()
     np.maximum(down[half:], best[:-half], out=down[half:])
     return down
@@ -143,43 +143,43 @@ def prune_extremes(
     rows: Frame,
     bound: int,
 ) -> Frame:
-    """The rows that can still be the least or the greatest of their group after the bound.
+    """Return the rows that can still be the least or the greatest of their group after the bound.
 
-    Over rows that are never taken back, one goes when another that has begun is as extreme and ends as late.
+    An unsigned row is dropped when another one that has begun is at least as extreme and ends no earlier.
     """
     rows = rows.filter(pl.col(UNTIL) > bound)
     if not signed and not rows.is_empty():
-        numbers = numbers_of(rows, keys)
-        groups = grouped(rows, keys, numbers).ids
+        numbers = key_hashes(rows, keys)
+        groups = group_rows(rows, keys, numbers).ids
         begun, until = rows[FROM].to_numpy() <= bound, rows[UNTIL].to_numpy()
         kept = np.zeros(rows.height, dtype=bool)
         for _, aggregate in extremes:
             values = rows[str(aggregate.argument)]
             present = values.is_not_null().to_numpy()
             usable = np.flatnonzero(begun & present)
-            codes, _ = _coded(values.gather(usable), aggregate.function == "min")
-            kept[usable[undominated(groups[usable], codes, until[usable])]] = True
+            codes, _ = _encode(values.gather(usable), aggregate.function == "min")
+            kept[usable[find_undominated(groups[usable], codes, until[usable])]] = True
             kept |= ~begun & present
         rows = rows.filter(pl.Series(kept))
     return rows.sort(HASH) if HASH in rows.columns else rows
 
 
-def undominated(group: Ints, rank: Ints, until: Ints) -> Bools:
-    """Which rows can still be the greatest of their group: no other is as great and ends as late.
+def find_undominated(group: Ints, rank: Ints, until: Ints) -> Bools:
+    """Return which rows can still be the greatest of their group: no other is as great and ends as late.
 
-    All of them have begun. Of equal rows one is kept.
+    All rows have begun. Of equal rows one is kept.
 
-    >>> undominated(np.array([0, 0, 0]), np.array([5, 3, 3]), np.array([9, 9, 12])).tolist()
+    >>> find_undominated(np.array([0, 0, 0]), np.array([5, 3, 3]), np.array([9, 9, 12])).tolist()
     [True, False, True]
     """
     if not len(group):
         return np.zeros(0, dtype=bool)
     least, span = int(rank.min()), int(rank.max()) - int(rank.min()) + 2
     if (int(group.max()) + 1) * span >= 2**63:
-        return undominated(group, np.unique(rank, return_inverse=True)[1], until)
+        return find_undominated(group, np.unique(rank, return_inverse=True)[1], until)
     order = np.lexsort((-rank, -until, group))
     g, r = group[order], rank[order] - least
-    # Within a group ranks are shifted above those of all groups before, so that one maximum serves all.
+    # The ranks of a group are shifted above those of all groups before it: one running maximum serves all.
     lifted = r + g * span
     before = np.empty_like(lifted)
     before[0] = -1

@@ -1,1 +1,1 @@
-"""operators/columnar"""
+"""Change rows as Polars frames: keys, hashes, pairs, step functions of time."""

@@ -1,9 +1,9 @@
-"""Rows by their key, without looking at those that do not have it.
+"""Rows by their key, found without reading the other rows.
 
-The rows of a state are sorted by the number of their key (`hashing.py`), which they carry in a column of
-its own: `arranged`. Which of them belong to a few thousand keys is then found by binary search, and only
-these are read (differential dataflow calls such an index an arrangement). A state that was put together
-from several runs is sorted in stretches; each is searched.
+The rows of a state are sorted by the hash of their key (`hashing.py`), which has a column of its own:
+`sort_by_key`. The rows of a few thousand keys are then found by binary search, and only these are read
+(differential dataflow calls such an index an arrangement). A state that consists of several runs is sorted
+in stretches; each is searched.
 """
 
 from __future__ import annotations
@@ -12,119 +12,122 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from everview.operators.columnar.frame import HASH, Frame, comparable, group_starts, numbered
-from everview.operators.columnar.hashing import Ints, hashes, is_own_number
+from everview.operators.columnar.frame import HASH, Frame, comparable_form, group_starts, number_keys
+from everview.operators.columnar.hashing import Ints, has_exact_hash, hash_keys
 from everview.operators.columnar.lazy import np, pl
 
-_STRETCHES = 32  # with more stretches than that a state is sorted first
+_STRETCHES = 32  # a state with more stretches is sorted first
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows by their key: the group of each row, and each group's first row and number, in order of that."""
+    """Rows by their key: the group of each row, and the first row and hash of each group, in hash order."""
 
     ids: Ints
     firsts: Ints
     hashes: Ints
 
 
-def arranged(frame: Frame, keys: Sequence[str], numbers: Ints | None = None) -> Frame:
-    """The rows sorted by the number of their key, with that number.
+def sort_by_key(frame: Frame, keys: Sequence[str], numbers: Ints | None = None) -> Frame:
+    """Return the rows sorted by the hash of their key, with that hash.
 
-    >>> arranged(pl.DataFrame({"k": [9, 7]}), ["k"]).rows()
+    >>> sort_by_key(pl.DataFrame({"k": [9, 7]}), ["k"]).rows()
     [(7, 7), (9, 9)]
     """
-    numbers = hashes(frame, keys) if numbers is None else numbers
+    numbers = hash_keys(frame, keys) if numbers is None else numbers
     if (numbers[1:] >= numbers[:-1]).all():
         return frame.hstack([pl.Series(HASH, numbers)])
     order = np.argsort(numbers)
     return frame[order].hstack([pl.Series(HASH, numbers[order])])
 
 
-def grouped(frame: Frame, keys: Sequence[str], numbers: Ints) -> Groups:
-    """The rows by their key; NULLs are equal."""
+def group_rows(frame: Frame, keys: Sequence[str], numbers: Ints) -> Groups:
+    """Return the groups of rows with equal keys; NULLs are equal."""
     order = np.argsort(numbers)
     by_number = numbers[order]
     starts = group_starts(by_number)
     ids = np.empty(len(numbers), dtype=np.int64)
     ids[order] = np.cumsum(starts) - 1
     firsts = order[starts]
-    if is_own_number(frame, keys) or equal_rows(frame, keys, None, frame, keys, firsts[ids]).all():
+    if has_exact_hash(frame, keys) or compare_keys(frame, keys, None, frame, keys, firsts[ids]).all():
         return Groups(ids, firsts, by_number[starts])
-    return _told_apart(frame, keys, numbers)
+    return _group_colliding_rows(frame, keys, numbers)
 
 
-def _told_apart(frame: Frame, keys: Sequence[str], numbers: Ints) -> Groups:
-    """As `grouped`, where different keys have the same number."""
-    ids = numbered(frame.select(keys), keys)[0]["_id"].to_numpy().astype(np.int64)
+def _group_colliding_rows(frame: Frame, keys: Sequence[str], numbers: Ints) -> Groups:
+    """Return the groups where different keys have the same hash."""
+    ids = number_keys(frame.select(keys), keys)[0]["_id"].to_numpy().astype(np.int64)
     _, firsts = np.unique(ids, return_index=True)
     order = np.argsort(numbers[firsts], kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return Groups(place[ids], firsts[order], numbers[firsts[order]])
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Groups(rank[ids], firsts[order], numbers[firsts[order]])
 
 
-def keyed(frame: Frame, keys: Sequence[str], rows: Ints, columns: Mapping[str, Ints | pl.Series]) -> Frame:
-    """The keys of some rows of a frame, with more columns beside them."""
+def pick_keys(
+    frame: Frame, keys: Sequence[str], rows: Ints, columns: Mapping[str, Ints | pl.Series]
+) -> Frame:
+    """Return the keys of some rows of a frame, with further columns beside them."""
     beside = [pl.Series(name, column) for name, column in columns.items()]
     return frame[list(keys)][rows].hstack(beside) if keys else pl.DataFrame(beside)
 
 
-def numbers_of(frame: Frame, keys: Sequence[str]) -> Ints:
-    """The numbers of the keys, as they were kept or worked out anew."""
+def key_hashes(frame: Frame, keys: Sequence[str]) -> Ints:
+    """Return the hashes of the keys, from their column if the frame has it."""
     if HASH in frame.columns and not frame[HASH].null_count():
         return frame[HASH].to_numpy()
-    return hashes(frame, keys)
+    return hash_keys(frame, keys)
 
 
-def matches(
+def match_keys(
     state: Frame, state_on: Sequence[str], wanted: Frame, wanted_on: Sequence[str], numbers: Ints
 ) -> tuple[Ints, Ints]:
-    """The rows of a state that have the key of a wanted row, and which one; NULLs are equal.
+    """Return the rows of a state that have the key of a wanted row, and that row; NULLs are equal.
 
-    `numbers` are those of the wanted keys.
+    `numbers` are the hashes of the wanted keys.
 
-    >>> state, wanted = arranged(pl.DataFrame({"k": [9, 7, 9]}), ["k"]), pl.DataFrame({"j": [9]})
-    >>> [found.tolist() for found in matches(state, ["k"], wanted, ["j"], np.array([9]))]
+    >>> state, wanted = sort_by_key(pl.DataFrame({"k": [9, 7, 9]}), ["k"]), pl.DataFrame({"j": [9]})
+    >>> [found.tolist() for found in match_keys(state, ["k"], wanted, ["j"], np.array([9]))]
     [[1, 2], [0, 0]]
     """
-    rows, which = _same_number(state, state_on, numbers)
-    if is_own_number(state, state_on) and is_own_number(wanted, wanted_on):
+    rows, which = _match_hashes(state, state_on, numbers)
+    if has_exact_hash(state, state_on) and has_exact_hash(wanted, wanted_on):
         return rows, which
-    same = equal_rows(state, state_on, rows, wanted, wanted_on, which)
+    same = compare_keys(state, state_on, rows, wanted, wanted_on, which)
     return (rows, which) if same.all() else (rows[same], which[same])
 
 
-def _same_number(state: Frame, on: Sequence[str], numbers: Ints) -> tuple[Ints, Ints]:
-    """The rows of the state that have one of the numbers, and which."""
+def _match_hashes(state: Frame, on: Sequence[str], numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the rows of the state that have one of the hashes, and the position of that hash."""
     if state.is_empty() or not len(numbers):
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing
     order = None if (numbers[1:] >= numbers[:-1]).all() else np.argsort(numbers)
     needles = numbers if order is None else numbers[order]
     starts = group_starts(needles)
-    different, copies = needles[starts], np.cumsum(starts) - 1
+    distinct, needle_groups = needles[starts], np.cumsum(starts) - 1
     found, offset = [], 0
-    for chunk in _number_chunks(state, on):
-        for stretch, places in stretches(chunk):
-            low, high = (np.searchsorted(stretch, different, side) for side in ("left", "right"))
-            rows, which = spread(low[copies], high[copies])
-            found.append(((rows if places is None else places[rows]) + offset, which))
+    for chunk in _hash_chunks(state, on):
+        for stretch, order_in_chunk in sorted_stretches(chunk):
+            low, high = (np.searchsorted(stretch, distinct, side) for side in ("left", "right"))
+            rows, which = expand_ranges(low[needle_groups], high[needle_groups])
+            rows = rows if order_in_chunk is None else order_in_chunk[rows]
+            found.append((rows + offset, which))
         offset += len(chunk)
     rows, which = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
     return rows, which if order is None else order[which]
 
 
-def _number_chunks(state: Frame, on: Sequence[str]) -> list[Ints]:
+def _hash_chunks(state: Frame, on: Sequence[str]) -> list[Ints]:
     if HASH not in state.columns or state[HASH].null_count():
-        return [hashes(state, on)]
+        return [hash_keys(state, on)]
     return [chunk.to_numpy() for chunk in state[HASH].get_chunks()]
 
 
-def stretches(numbers: Ints) -> list[tuple[Ints, Ints | None]]:
-    """A column in sorted stretches, with the places of their rows; None: just as they are.
+def sorted_stretches(numbers: Ints) -> list[tuple[Ints, Ints | None]]:
+    """Return a column as sorted stretches, with the rows of each; None if the whole column is sorted.
 
-    >>> [(part.tolist(), places.tolist()) for part, places in stretches(np.array([1, 5, 2, 3]))]
+    >>> [(part.tolist(), rows.tolist()) for part, rows in sorted_stretches(np.array([1, 5, 2, 3]))]
     [([1, 5], [0, 1]), ([2, 3], [2, 3])]
     """
     cuts = np.flatnonzero(numbers[1:] < numbers[:-1]) + 1
@@ -137,10 +140,10 @@ def stretches(numbers: Ints) -> list[tuple[Ints, Ints | None]]:
     return [(numbers[begin:end], np.arange(begin, end)) for begin, end in edges]
 
 
-def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """All places of many ranges [low, high), and the number of the range of each.
+def expand_ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Return all integers of many ranges [low, high), and the number of the range of each.
 
-    >>> [part.tolist() for part in spread(np.array([4, 0, 7]), np.array([6, 0, 8]))]
+    >>> [part.tolist() for part in expand_ranges(np.array([4, 0, 7]), np.array([6, 0, 8]))]
     [[4, 5, 7], [0, 0, 2]]
     """
     counts = high - low
@@ -149,23 +152,26 @@ def spread(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     return np.arange(len(which)) + (low - begins)[which], which
 
 
-def equal_rows(
+def compare_keys(
     left: Frame, left_on: Sequence[str], left_rows: Ints | None,
     right: Frame, right_on: Sequence[str], right_rows: Ints | None,
 ) -> np.ndarray:  # fmt: skip
-    """Row by row, whether the keys are equal; NULLs are equal, as are NaNs."""
+    """Return row by row whether the keys are equal; NULLs are equal, as are NaNs."""
     size = left.height if left_rows is None else len(left_rows)
     same = np.ones(size, dtype=bool)
     for here, there in zip(left_on, right_on, strict=True):
-        values, others = _compared(left, here, left_rows), _compared(right, there, right_rows)
+        values, others = (
+            _comparable_values(left, here, left_rows),
+            _comparable_values(right, there, right_rows),
+        )
         same &= values.eq_missing(others).to_numpy()
     return same
 
 
-def _compared(frame: Frame, key: str, rows: Ints | None) -> pl.Series:
-    """Some values of a column, in a form that Polars compares as Spark does."""
+def _comparable_values(frame: Frame, key: str, rows: Ints | None) -> pl.Series:
+    """Return some values of a column in comparable form."""
     values = frame[key] if rows is None else frame[key][rows]
     if not values.dtype.is_float():
         return values
     column = values.to_frame()
-    return column.select(comparable(column, key)).to_series()
+    return column.select(comparable_form(column, key)).to_series()

@@ -1,4 +1,4 @@
-"""NumPy, Polars and PyArrow, loaded when they are first used: EXPLAIN reads operators, but runs none."""
+"""NumPy, Polars and PyArrow, imported at their first use: EXPLAIN does not need them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ else:
     from importlib import import_module
 
     class _LazyModule:
-        """Stands for a module; the first use of any name imports it."""
+        """A stand-in for a module; the first use of any name imports it."""
 
         def __init__(self, name: str) -> None:
             self.__dict__["__name__"] = name

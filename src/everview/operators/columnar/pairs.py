@@ -1,4 +1,4 @@
-"""Pairs of rows of two sides, as every join makes them (paper 1, equations 3 and 11)."""
+"""Pairs of rows of two sides, as every join emits them (paper 1, equations 3 and 11)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from everview.operators.columnar.hashing import Ints
 from everview.operators.columnar.lazy import np, pl
 
 
-def paired(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> Frame:
-    """Of some pairs of rows those that overlap in time: their records, and the time and copies of both."""
+def pair_rows(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> Frame:
+    """Return the pairs of rows that overlap in time: both records, the common interval, the product of n."""
     here, there = left[list(CHANGE)][left_rows], right[list(CHANGE)][right_rows]
     since = np.maximum(here[FROM].to_numpy(), there[FROM].to_numpy())
     until = np.minimum(here[UNTIL].to_numpy(), there[UNTIL].to_numpy())
@@ -27,6 +27,6 @@ def paired(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> Fram
     return pl.DataFrame([*records, pl.Series(FROM, since), pl.Series(UNTIL, until), pl.Series(N, n)])
 
 
-def without_nulls(frame: Frame, columns: Sequence[str]) -> Frame:
-    """The rows that have all the columns: a comparison with NULL is never true, now or later."""
+def drop_null_rows(frame: Frame, columns: Sequence[str]) -> Frame:
+    """Return the rows without NULL in these columns; a comparison with NULL is never true."""
     return frame.drop_nulls(columns) if any(frame[c].null_count() for c in columns) else frame

@@ -25,7 +25,7 @@ def frame_type(type_: T.DataType) -> pl.DataType:
 
 
 def column_type(type_: T.DataType) -> pl.DataType:
-    """Return the type of a column that came through Spark; an untyped NULL is carried as an INT."""
+    """Return the type of a column that came through Spark; an untyped NULL is represented as an INT."""
     return pl.Int32() if type_ == T.VOID else frame_type(type_)
 
 

@@ -1,7 +1,7 @@
-"""EXPLAIN: the plan of a whole script before it starts, as text, JSON or a picture; all three say the same.
+"""EXPLAIN: the plan of a whole script before it runs, as text, JSON or a picture with the same content.
 
-`operators.py` makes the graph of operators with all that is known of them, `text.py` and `data.py` write it
-down, `layout.py`, `drawing.py`, `boxes.py` and `picture.py` draw it.
+`operators.py` builds the graph of operators; `text.py` and `data.py` write it as text and JSON; `layout.py`,
+`drawing.py`, `boxes.py` and `picture.py` draw it.
 """
 
 from __future__ import annotations
@@ -11,56 +11,56 @@ from dataclasses import dataclass
 
 from everview.catalog import Catalog
 from everview.errors import EverviewError, nearest
-from everview.plan.explain.data import json_of
+from everview.plan.explain.data import render_json
 from everview.plan.explain.operators import (
     ExplainedOperator,
+    ExplainedPart,
     ExplainedPlan,
     ExplainedSource,
-    Part,
     TimeLine,
     graph_of,
 )
-from everview.plan.explain.picture import picture_of
-from everview.plan.explain.text import text_of
+from everview.plan.explain.picture import render_picture
+from everview.plan.explain.text import render_text
 
 __all__ = [
-    "FORMATS",
+    "EXPLAIN_FORMATS",
     "ExplainedOperator",
+    "ExplainedPart",
     "ExplainedPlan",
     "ExplainedSource",
     "Explanation",
-    "Part",
     "TimeLine",
     "explain_plans",
 ]
 
-FORMATS = ("text", "svg", "json")
+EXPLAIN_FORMATS = ("text", "svg", "json")
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a script will do: its operators, each once, and the views and queries that they answer.
+    """The plan of a script: its operators, each once, and the views and queries that they compute.
 
     It prints as text; a notebook shows the picture.
     """
 
     operators: tuple[ExplainedOperator, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ExplainedPart, ...]
 
     def text(self) -> str:
-        """An indented tree for each view and query, a line an operator."""
-        return text_of(self.operators, self.parts)
+        """Return an indented tree for each view and query, with one line per operator."""
+        return render_text(self.operators, self.parts)
 
     def json(self) -> str:
-        """One JSON document, on one line."""
-        return json_of(self.operators, self.parts)
+        """Return one JSON document on one line."""
+        return render_json(self.operators, self.parts)
 
     def svg(self) -> str:
-        """The picture."""
-        return picture_of(self.operators, self.parts)
+        """Return the picture as SVG."""
+        return render_picture(self.operators, self.parts)
 
     def shown(self, format: str = "text") -> str:
-        """In one of FORMATS."""
+        """Return the plan in one of EXPLAIN_FORMATS."""
         match format:
             case "text":
                 return self.text()
@@ -69,7 +69,9 @@ class Explanation:
             case "json":
                 return self.json()
         raise EverviewError(
-            f"a plan is not shown as '{format}'", meant=nearest(format, FORMATS), choices=FORMATS
+            f"a plan is not shown as '{format}'",
+            meant=nearest(format, EXPLAIN_FORMATS),
+            choices=EXPLAIN_FORMATS,
         )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""One operator as a box: what it does, its window or its time lines drawn along time, what it keeps."""
+"""Draw one operator as a box: its text, its window or time lines on a time axis, its state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from everview.plan.explain import drawing as D
 from everview.plan.explain.operators import ExplainedOperator, TimeLine
 from everview.plan.explain.text import remarks, state_words
 
-WIDTH = 252.0
+BOX_WIDTH = 252.0
 _MARGIN = 10.0
-_INSIDE = WIDTH - 2 * _MARGIN
+_INSIDE = BOX_WIDTH - 2 * _MARGIN
 _BAND, _HEAD, _LINE, _GLYPH = 19.0, 22.0, 14.0, 36.0
 _MOST_DETAILS, _MOST_KEEPS = 3, 4
 
@@ -24,7 +24,7 @@ _WINDOW, _STATE, _AXIS, _PALE = "#3b82c4", "#f4f0fa", "#52606d", "#cbd2d9"
 
 @dataclass(frozen=True)
 class Box:
-    """An operator, and the titles of what it answers."""
+    """An operator, and the titles of the views and queries whose root it is."""
 
     operator: ExplainedOperator
     titles: tuple[str, ...] = ()
@@ -32,12 +32,12 @@ class Box:
     @property
     def details(self) -> list[str]:
         most = D.fitting(_INSIDE, 10.5, D.MONO)
-        return D.wrapped(self.operator.details, most, _MOST_DETAILS)
+        return D.wrap_text(self.operator.details, most, _MOST_DETAILS)
 
     @property
     def kept(self) -> list[str]:
-        """What is kept, in words."""
-        return D.wrapped(state_words(self.operator), D.fitting(_INSIDE, 10.5), _MOST_KEEPS)
+        """Return the state in words."""
+        return D.wrap_text(state_words(self.operator), D.fitting(_INSIDE, 10.5), _MOST_KEEPS)
 
     @property
     def lines(self) -> tuple[TimeLine, ...]:
@@ -49,11 +49,11 @@ class Box:
         if source is None:
             return []
         idle = "" if source.idle_after is None else f", idle after {length_text(source.idle_after)}"
-        return D.wrapped(f"from {source.origin}{idle}", D.fitting(_INSIDE, 10.5), 2)
+        return D.wrap_text(f"from {source.origin}{idle}", D.fitting(_INSIDE, 10.5), 2)
 
     @property
     def head(self) -> float:
-        """The height of the head; the title of a view says all that its head would."""
+        """Return the height of the head; a view with a title needs none."""
         return 2.0 if self.titles and self.operator.kind == "View" else _HEAD
 
     @property
@@ -65,12 +65,12 @@ class Box:
         return _BAND * len(self.titles) + body + kept
 
     def draw(self, picture: Element, x: float, y: float) -> None:
-        """Draws the box with its corner at a point."""
+        """Draw the box with its upper left corner at a point."""
         operator = self.operator
         whole = D.group(picture, "operator", self._tooltip(), data_id=str(operator.id))
         fill = _FILL.get(operator.kind, D.PAPER)
         D.rectangle(
-            whole, x, y, WIDTH, self.height, rx="6", fill=fill, stroke=D.INK,
+            whole, x, y, BOX_WIDTH, self.height, rx="6", fill=fill, stroke=D.INK,
             stroke_width="2" if self.titles else "1", **{"class": "box"},
         )  # fmt: skip
         at = y + self._draw_titles(whole, x, y)
@@ -94,26 +94,28 @@ class Box:
 
     def _draw_titles(self, whole: Element, x: float, y: float) -> float:
         if self.titles:
-            D.rectangle(whole, x, y, WIDTH, _BAND * len(self.titles), rx="5", fill=D.INK)
+            D.rectangle(whole, x, y, BOX_WIDTH, _BAND * len(self.titles), rx="5", fill=D.INK)
         for i, title in enumerate(self.titles):
-            shown = D.shortened(title, D.fitting(_INSIDE, 12) - 5)
+            shown = D.shorten_text(title, D.fitting(_INSIDE, 12) - 5)
             D.text(whole, x + _MARGIN, y + i * _BAND + 13.5, shown, 11.5, fill=D.PAPER, font_weight="bold")
         if self.titles and self.head != _HEAD:
-            D.text(whole, x + WIDTH - _MARGIN, y + 13.5, self._number, 10.5, fill=_PALE, text_anchor="end")
+            D.text(
+                whole, x + BOX_WIDTH - _MARGIN, y + 13.5, self._number, 10.5, fill=_PALE, text_anchor="end"
+            )
         return _BAND * len(self.titles)
 
     def _draw_head(self, whole: Element, x: float, y: float) -> None:
-        head = D.shortened(self.operator.label, D.fitting(_INSIDE, 13) - len(self._number) - 2)
+        head = D.shorten_text(self.operator.label, D.fitting(_INSIDE, 13) - len(self._number) - 2)
         D.text(whole, x + _MARGIN, y + 16, head, 12.5, font_weight="bold")
-        D.text(whole, x + WIDTH - _MARGIN, y + 16, self._number, 10.5, fill=D.FAINT, text_anchor="end")
+        D.text(whole, x + BOX_WIDTH - _MARGIN, y + 16, self._number, 10.5, fill=D.FAINT, text_anchor="end")
 
     def _draw_kept(self, whole: Element, x: float, y: float) -> None:
-        """The state, at the foot of the box."""
+        """Draw the state at the bottom of the box."""
         if not self.kept:
             return
         tall = _LINE * len(self.kept) + 6
         top = y + self.height - tall - 1
-        D.rectangle(whole, x + 1, top, WIDTH - 2, tall, rx="5", fill=_STATE)
+        D.rectangle(whole, x + 1, top, BOX_WIDTH - 2, tall, rx="5", fill=_STATE)
         for i, row in enumerate(self.kept):
             D.text(whole, x + _MARGIN, top + 3 + _LINE * (i + 1) - 4, row, 10.5, fill="#4c2889")
 
@@ -127,7 +129,7 @@ class Box:
         )
 
 
-# Along time: the present is at the right
+# Time axes: the present is at the right
 
 _NOW = 0.86
 
@@ -152,13 +154,13 @@ def _label(parent: Element, x: float, y: float, at: float, words: str) -> None:
 
 @singledispatch
 def draw_window(window: object, parent: Element, x: float, y: float) -> None:
-    """Which part of time a window covers, as a bar on a time line."""
+    """Draw the part of time that a window covers, as a bar on a time axis."""
     raise TypeError(f"no picture of {type(window).__name__}")
 
 
 @draw_window.register
 def _(window: Range, parent: Element, x: float, y: float) -> None:
-    """RANGE slides on by SLIDE, and lies LAG behind the present."""
+    """Draw a range that moves by SLIDE and ends LAG before the present."""
     y += 19
     _axis(parent, x, y)
     if window == NOW:
@@ -184,7 +186,7 @@ def _(window: Range, parent: Element, x: float, y: float) -> None:
 
 @draw_window.register
 def _(window: Fixed, parent: Element, x: float, y: float) -> None:
-    """From the begin of the section up to the present."""
+    """Draw fixed sections; the bar reaches from the start of the current one to the present."""
     y += 19
     _axis(parent, x, y)
     for at in (0.12, 0.42, 0.72):
@@ -196,7 +198,7 @@ def _(window: Fixed, parent: Element, x: float, y: float) -> None:
 
 @draw_window.register
 def _(window: Band, parent: Element, x: float, y: float) -> None:
-    """Between two landmarks, or from or up to one."""
+    """Draw the time between two landmarks, from one, or up to one."""
     y += 15
     _axis(parent, x, y)
     start = 0.03 if window.lower is None else 0.2
@@ -210,7 +212,7 @@ def _(window: Band, parent: Element, x: float, y: float) -> None:
 
 @draw_window.register
 def _(window: Rows, parent: Element, x: float, y: float) -> None:
-    """The most recent rows, as beads."""
+    """Draw the most recent rows as short bars."""
     y += 19
     _axis(parent, x, y)
     beads = min(window.count, 6)
@@ -218,13 +220,13 @@ def _(window: Rows, parent: Element, x: float, y: float) -> None:
         fill = _WINDOW if k < beads else "#d5dde5"
         _bar(parent, x, y, _NOW - 0.02 - 0.09 * k, _NOW + 0.02 - 0.09 * k, fill)
     per = f" per {', '.join(window.partition_by)}" if window.partition_by else ""
-    words = D.shortened(f"the last {window.count}{per}", 32)
+    words = D.shorten_text(f"the last {window.count}{per}", 32)
     D.text(parent, x, y - 8, words, 9, fill=_WINDOW)
     _tick(parent, x + _INSIDE * _NOW, y, "now")
 
 
 def _draw_time_line(parent: Element, time_line: TimeLine, x: float, y: float) -> None:
-    """Up to the bound all rows are known; between it and the newest timestamp some may still come."""
+    """Draw a time line: all rows up to the bound are known, later ones may still arrive."""
     found = D.group(parent, "timeline", f"{time_line.column}: bound {time_line.bound}")
     y += 15
     _axis(found, x, y)
@@ -235,6 +237,6 @@ def _draw_time_line(parent: Element, time_line: TimeLine, x: float, y: float) ->
         _bar(found, x, y, bound, _NOW, "#f6d9a8")
         D.text(found, x + _INSIDE * (bound + _NOW) / 2, y - 6, f"late {length_text(time_line.lateness)}", 8.5,
                fill=_AXIS, text_anchor="middle")  # fmt: skip
-    D.text(found, x, y - 6, D.shortened(time_line.column, 20), 9, D.MONO, fill=_AXIS)
+    D.text(found, x, y - 6, D.shorten_text(time_line.column, 20), 9, D.MONO, fill=_AXIS)
     D.line(found, x + _INSIDE * bound, y - 6, x + _INSIDE * bound, y + 6, stroke=D.INK)
-    D.text(found, x + _INSIDE, y + 15, D.shortened(f"bound {time_line.bound}", 44), 9, text_anchor="end")
+    D.text(found, x + _INSIDE, y + 15, D.shorten_text(f"bound {time_line.bound}", 44), 9, text_anchor="end")

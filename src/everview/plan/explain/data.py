@@ -1,4 +1,4 @@
-"""An explanation as JSON, for programs that read it."""
+"""Write an explanation as JSON, for programs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from everview.algebra.time import INFINITY
 from everview.operators import StatePart
-from everview.plan.explain.operators import ExplainedOperator, Part
+from everview.plan.explain.operators import ExplainedOperator, ExplainedPart
 
 
-def json_of(operators: Sequence[ExplainedOperator], parts: Sequence[Part]) -> str:
-    """One JSON document on one line; keys always in the same order."""
+def render_json(operators: Sequence[ExplainedOperator], parts: Sequence[ExplainedPart]) -> str:
+    """Return one JSON document on one line; the order of the keys is fixed."""
     document = {"parts": [_part_data(p) for p in parts], "operators": [_operator_data(o) for o in operators]}
     return json.dumps(document, ensure_ascii=False)
 
 
-def _part_data(part: Part) -> dict[str, Any]:
+def _part_data(part: ExplainedPart) -> dict[str, Any]:
     points = part.synchronization
     return {
         "kind": part.kind,
@@ -55,7 +55,7 @@ def _operator_data(operator: ExplainedOperator) -> dict[str, Any]:
 
 
 def _part_of_state(part: StatePart) -> dict[str, Any]:
-    """How long in microseconds where that is a number, and always in words."""
+    """Return a part of the state; its duration always in words, and in microseconds if it is finite."""
     finite = part.lasts is not None and part.lasts < INFINITY
     return {
         "what": part.text,

@@ -1,6 +1,7 @@
-"""The few shapes that a picture is made of, as SVG elements, and how wide a text is.
+"""The SVG shapes of a picture, and the width of text.
 
-Text is measured by its characters, a little too wide, so that it fits whatever font a reader has.
+The width of a text is estimated from its number of characters, a little too large, so that the text fits
+whichever font the reader has.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 INK, FAINT, PAPER = "#1f2933", "#7b8794", "#ffffff"
 
 _NEVER = "\ufffe\uffff"
-_PER_CHARACTER = {SANS: 0.6, MONO: 0.61}  # of the font's size
+_PER_CHARACTER = {SANS: 0.6, MONO: 0.61}  # the width of a character as a fraction of the font size
 
 
 def new_picture(width: float, height: float) -> Element:
-    """An empty SVG on paper."""
+    """Return an empty SVG with a white background."""
     picture = Element(
         "svg",
         {
@@ -33,13 +34,13 @@ def new_picture(width: float, height: float) -> Element:
     return picture
 
 
-def written(picture: Element) -> str:
-    """The picture as text, with all that XML gives a meaning escaped."""
+def to_svg(picture: Element) -> str:
+    """Return the picture as SVG text, with XML special characters escaped."""
     return ElementTree.tostring(picture, encoding="unicode")
 
 
 def group(parent: Element, kind: str, tooltip: str = "", **attributes: str) -> Element:
-    """A group of shapes; a reader who points at it sees the tooltip."""
+    """Add a group of shapes with a tooltip."""
     found = SubElement(parent, "g", {"class": kind, **_names(attributes)})
     if tooltip:
         SubElement(found, "title").text = clean(tooltip)
@@ -63,7 +64,7 @@ def path(parent: Element, way: str, **attributes: str) -> Element:
 def text(
     parent: Element, x: float, y: float, content: str, size: float = 11, font: str = SANS, **attributes: str
 ) -> Element:
-    """A line of text; y is that of its base line."""
+    """Add a line of text; y is its baseline."""
     place = {"x": _number(x), "y": _number(y), "font-size": _number(size)}
     if font != SANS:
         place["font-family"] = font
@@ -73,7 +74,7 @@ def text(
 
 
 def _names(attributes: dict[str, str]) -> dict[str, str]:
-    """stroke_width is stroke-width."""
+    """Return attributes under their SVG names: stroke_width becomes stroke-width."""
     return {name.replace("_", "-"): value for name, value in attributes.items()}
 
 
@@ -82,7 +83,7 @@ def _number(value: float) -> str:
 
 
 def clean(content: str) -> str:
-    """The text on one line, without characters that XML cannot hold.
+    """Return the text on one line, with characters that XML does not allow replaced.
 
     >>> clean("a\\x00b\\n c")
     'a\\ufffdb  c'
@@ -92,7 +93,7 @@ def clean(content: str) -> str:
 
 
 def cells(content: str) -> int:
-    """How many characters wide a text is; those of East Asia and emoji take two.
+    """Return the width of a text in characters; wide East Asian characters and emoji count as two.
 
     >>> cells("ab"), cells("道路"), cells("🚗")
     (2, 4, 2)
@@ -101,14 +102,14 @@ def cells(content: str) -> int:
 
 
 def fitting(width: float, size: float, font: str = SANS) -> int:
-    """How many characters of a font fit into a width."""
+    """Return how many characters of a font fit into a width, at least 4."""
     return max(4, int(width / (size * _PER_CHARACTER[font])))
 
 
-def shortened(content: str, most: int) -> str:
-    """The text, cut where it is longer than so many characters.
+def shorten_text(content: str, most: int) -> str:
+    """Return the text, cut to at most `most` characters.
 
-    >>> shortened("temperature", 8), shortened("room", 8)
+    >>> shorten_text("temperature", 8), shorten_text("room", 8)
     ('tempera…', 'room')
     """
     if cells(content) <= most:
@@ -121,10 +122,10 @@ def shortened(content: str, most: int) -> str:
     return f"{kept}…"
 
 
-def wrapped(content: str, most: int, lines: int) -> list[str]:
-    """The text in lines of at most so many characters, broken at blanks; the last line may be cut.
+def wrap_text(content: str, most: int, lines: int) -> list[str]:
+    """Break the text at blanks into lines of at most `most` characters; the last line may be cut.
 
-    >>> wrapped("came.vid, came.vtype, came.ts", 12, 2)
+    >>> wrap_text("came.vid, came.vtype, came.ts", 12, 2)
     ['came.vid,', 'came.vtype,…']
     """
     found: list[str] = []
@@ -133,10 +134,10 @@ def wrapped(content: str, most: int, lines: int) -> list[str]:
         row = words.pop(0)
         while words and cells(f"{row} {words[0]}") <= most:
             row += f" {words.pop(0)}"
-        if cells(row) > most:  # a word that is longer than a line
-            head = shortened(row, most)[:-1]
+        if cells(row) > most:  # a word longer than a line
+            head = shorten_text(row, most)[:-1]
             words.insert(0, row[len(head) :])
             row = head
         found.append(row)
     rest = " ".join(words)
-    return [*found, shortened(rest, most)] if rest else found
+    return [*found, shorten_text(rest, most)] if rest else found

@@ -1,9 +1,14 @@
-"""Where the boxes of a graph go: in layers, so that every edge leads from one layer to a later one.
+"""Place the boxes of a graph in layers, so that every edge leads from one layer to a later one.
 
-After Sugiyama: layers by the longest way, a stand-in wherever an edge passes a layer, an order within each
-layer with few crossings, then places as near to the neighbours as the room allows. Edges bend between layers
-only, so that none runs through a box. All is worked out along two axes, `flow` (from source to answer) and
-`cross`; which of them is horizontal is for the caller to say.
+The method is Sugiyama's: assign layers by the longest path, add a dummy item wherever an edge passes a layer,
+order each layer to have few crossings, then place each item as near to its neighbours as the boxes allow.
+Edges bend only between layers, so that none runs through a box. Positions have two axes, `flow` (from source
+to result) and `cross`; the caller decides which of them is horizontal.
+
+Libraries were tried instead: igraph (GPL) and grandalf swap the left and right inputs of joins, so that edges
+cross; fast-sugiyama (0.5) places points, not boxes, and spreads a join of many inputs wider. Mermaid swaps
+inputs too and cannot draw windows and time lines in its boxes. rustworkx has no layered layout, and Graphviz
+needs the program `dot`.
 """
 
 from __future__ import annotations
@@ -15,29 +20,29 @@ from itertools import pairwise
 
 Size = tuple[float, float]  # flow, cross
 Point = tuple[float, float]
-Inputs = Mapping[int, Sequence[int]]  # the boxes that each box reads
+Inputs = Mapping[int, Sequence[int]]  # the inputs of each box
 
-LAYER_GAP = 62.0  # between two layers, at least
+LAYER_GAP = 62.0  # the least gap between two layers
 BOX_GAP = 22.0
-_STEEP, _BEND, _MOST_BEND = 300.0, 0.08, 70.0  # an edge that leads farther across gets so much more of a gap
-_LANE = 10.0  # the room of an edge that passes a layer
+_STEEP, _BEND, _MOST_BEND = 300.0, 0.08, 70.0  # an edge longer than this across widens the gap
+_LANE = 10.0  # the width of an edge that passes a layer
 _SWEEPS = 12
 
-# A box by its number, or the stand-in of an edge: its producer and the layer that it passes.
-Item = int | tuple[int, int]
+# The number of a box, or a dummy item: the producer of an edge and the layer that the edge passes.
+_Item = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The corner of every box, the points of every edge, and the size of the whole."""
+class PictureLayout:
+    """The corner of every box, the points of every edge, and the total size."""
 
     corners: dict[int, Point]
-    routes: dict[tuple[int, int, int], list[Point]]  # producer, consumer, which of its inputs
+    routes: dict[tuple[int, int, int], list[Point]]  # by producer, consumer and the position of the input
     size: Size
 
 
-def lay_out(sizes: Mapping[int, Size], inputs: Inputs) -> Layout:
-    """Places boxes of these sizes.
+def lay_out(sizes: Mapping[int, Size], inputs: Inputs) -> PictureLayout:
+    """Place boxes of these sizes.
 
     >>> found = lay_out({1: (40, 100), 2: (40, 100), 3: (40, 100)}, {1: [2, 3], 2: [], 3: []})
     >>> [found.corners[i] for i in (1, 2, 3)]
@@ -56,11 +61,13 @@ def lay_out(sizes: Mapping[int, Size], inputs: Inputs) -> Layout:
         for consumer, producers in inputs.items()
         for place, producer in enumerate(producers)
     }
-    return Layout(corners, routes, (end, max((corners[i][1] + sizes[i][1] for i in sizes), default=0.0)))
+    return PictureLayout(
+        corners, routes, (end, max((corners[i][1] + sizes[i][1] for i in sizes), default=0.0))
+    )
 
 
 def _levels(inputs: Inputs) -> dict[int, int]:
-    """The layer of each box: after all that it reads, and as near as can be before those that read it."""
+    """Return the layer of each box: after all its inputs, and directly before its first reader."""
     level: dict[int, int] = {}
 
     def low(number: int) -> int:
@@ -81,34 +88,34 @@ def _levels(inputs: Inputs) -> dict[int, int]:
 
 @dataclass
 class _Layers:
-    """The items of each layer in their order, their neighbours before and after it, their places."""
+    """The items of each layer in order, their neighbours in the layers before and after, their positions."""
 
     level: dict[int, int]
     sizes: Mapping[int, Size]
-    rows: list[list[Item]]
-    below: dict[Item, list[Item]] = field(default_factory=lambda: defaultdict(list))
-    above: dict[Item, list[Item]] = field(default_factory=lambda: defaultdict(list))
-    cross: dict[Item, float] = field(default_factory=dict)
+    rows: list[list[_Item]]
+    below: dict[_Item, list[_Item]] = field(default_factory=lambda: defaultdict(list))
+    above: dict[_Item, list[_Item]] = field(default_factory=lambda: defaultdict(list))
+    cross: dict[_Item, float] = field(default_factory=dict)
 
-    def link(self, low: Item, high: Item) -> None:
+    def link(self, low: _Item, high: _Item) -> None:
         if high not in self.above[low]:
             self.above[low].append(high)
             self.below[high].append(low)
 
-    def room(self, item: Item) -> float:
+    def room(self, item: _Item) -> float:
         return self.sizes[item][1] if isinstance(item, int) else _LANE
 
-    def sweep(self, upward: bool) -> list[list[Item]]:
-        """The layers from first to last, or from last to first."""
+    def sweep(self, upward: bool) -> list[list[_Item]]:
+        """Return the layers from first to last, or from last to first."""
         return self.rows if upward else self.rows[::-1]
 
 
 def _layers(level: dict[int, int], inputs: Inputs, sizes: Mapping[int, Size]) -> _Layers:
-    """The boxes and stand-ins of each layer, in the order in which a walk from the answers meets them."""
+    """Return the boxes and dummy items of each layer, in the order of a walk from the results."""
     layers = _Layers(level, sizes, [[] for _ in range(1 + max(level.values(), default=-1))])
-    seen: set[Item] = set()
+    seen: set[_Item] = set()
 
-    def meet(item: Item, at: int) -> bool:
+    def meet(item: _Item, at: int) -> bool:
         new = item not in seen
         if new:
             seen.add(item)
@@ -119,7 +126,7 @@ def _layers(level: dict[int, int], inputs: Inputs, sizes: Mapping[int, Size]) ->
         if not meet(number, level[number]):
             return
         for producer in inputs[number]:
-            high: Item = number
+            high: _Item = number
             for at in range(level[number] - 1, level[producer], -1):
                 meet((producer, at), at)
                 layers.link((producer, at), high)
@@ -133,7 +140,7 @@ def _layers(level: dict[int, int], inputs: Inputs, sizes: Mapping[int, Size]) ->
 
 
 def _put_in_order(layers: _Layers) -> None:
-    """Each item to the middle of its neighbours, up and down; the order with the fewest crossings stays."""
+    """Sort each layer by the mean position of the neighbours; keep the order with the fewest crossings."""
     best, fewest = [list(row) for row in layers.rows], _crossings(layers)
     for turn in range(_SWEEPS):
         near = layers.below if turn % 2 == 0 else layers.above
@@ -161,7 +168,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _put_in_place(layers: _Layers) -> None:
-    """The middle of every item across the flow: near its neighbours, apart from those of its layer."""
+    """Set the centre of every item across the flow: near its neighbours, without overlap in its layer."""
     for row in layers.rows:
         _spread(layers, row, [0.0] * len(row))
     for turn in range(_SWEEPS):
@@ -173,12 +180,12 @@ def _put_in_place(layers: _Layers) -> None:
     layers.cross = {item: at - least for item, at in layers.cross.items()}
 
 
-def _spread(layers: _Layers, row: Sequence[Item], wanted: Sequence[float]) -> None:
-    """The places nearest to those wanted that keep order and distance: pools of adjacent violators."""
+def _spread(layers: _Layers, row: Sequence[_Item], wanted: Sequence[float]) -> None:
+    """Set the positions nearest to those wanted that keep order and distance (pool adjacent violators)."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (layers.room(one) + layers.room(other)) / 2 + BOX_GAP)
-    pools: list[tuple[float, int]] = []  # the sum of what its members want, how many they are
+    pools: list[tuple[float, int]] = []  # the sum of the wanted positions, the number of items
     for place, offset in zip(wanted, offsets, strict=bool(row)):
         pool = (place - offset, 1)
         while pools and pools[-1][0] / pools[-1][1] > pool[0] / pool[1]:
@@ -191,7 +198,7 @@ def _spread(layers: _Layers, row: Sequence[Item], wanted: Sequence[float]) -> No
 
 
 def _flow(layers: _Layers) -> tuple[list[float], list[float], float]:
-    """Where each layer begins along the flow, the gap before it, and where the last one ends."""
+    """Return where each layer starts along the flow, the gap before each, and where the last one ends."""
     starts: list[float] = []
     gaps: list[float] = []
     end = 0.0
@@ -202,8 +209,8 @@ def _flow(layers: _Layers) -> tuple[list[float], list[float], float]:
     return starts, gaps, end
 
 
-def _gap(layers: _Layers, row: Sequence[Item]) -> float:
-    """The gap before a layer: wider where an edge leads far across, or it would lie along all the others."""
+def _gap(layers: _Layers, row: Sequence[_Item]) -> float:
+    """Return the gap before a layer: wider for an edge that leads far across, to keep it off the others."""
     spans = [abs(layers.cross[item] - layers.cross[low]) for item in row for low in layers.below[item]]
     return LAYER_GAP + min(_MOST_BEND, max(0.0, max(spans, default=0.0) - _STEEP) * _BEND)
 
@@ -211,7 +218,7 @@ def _gap(layers: _Layers, row: Sequence[Item]) -> float:
 def _way(
     layers: _Layers, starts: Sequence[float], gaps: Sequence[float], producer: int, consumer: int
 ) -> list[Point]:
-    """From the middle of the producer, straight through each layer that is passed."""
+    """Return the points from the centre of the producer, straight through each layer that is passed."""
     at = layers.level[producer]
     here = layers.cross[producer]
     points = [(starts[at] + layers.sizes[producer][0], here), (starts[at + 1] - gaps[at + 1], here)]
@@ -222,5 +229,5 @@ def _way(
 
 
 def _port(corner: Point, size: Size, place: int, ports: int) -> Point:
-    """Where an edge ends: the inputs of a box are spread along its side, in their order."""
+    """Return where an edge ends: the inputs of a box are spread along its side, in order."""
     return corner[0], corner[1] + size[1] * (place + 1) / (ports + 1)

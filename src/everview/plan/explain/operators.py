@@ -1,7 +1,7 @@
-"""The operators of a whole script as one graph, each once, with all that is known of it before the start.
+"""Build one graph of all operators of a script, with everything known about them before they run.
 
-Equal sub-plans are one operator, in one view or in several: it runs once. Text, JSON and picture are three
-ways to show this graph.
+Equal sub-plans, in one view or in several, are one operator that runs once. Text, JSON and picture show this
+graph.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from everview.algebra import nodes as N
-from everview.algebra.explain import describe
+from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
@@ -26,7 +26,7 @@ from everview.temporal.synchronization import EVERY, Synchronization, synchroniz
 
 @dataclass(frozen=True)
 class TimeLine:
-    """A time line of a stream: how late rows may come on it, and up to where all are known."""
+    """A time line of a stream: how late its rows may arrive, and its bound."""
 
     column: str
     lateness: int
@@ -35,7 +35,7 @@ class TimeLine:
 
 @dataclass(frozen=True)
 class ExplainedSource:
-    """Where the rows of a stream or a table come from, and how far they are known."""
+    """Where the rows of a stream or table come from, and the bounds of its time lines."""
 
     origin: str
     lines: tuple[TimeLine, ...] = ()
@@ -44,11 +44,11 @@ class ExplainedSource:
 
 @dataclass(frozen=True)
 class ExplainedOperator:
-    """One operator: what it does, what flows out of it, its state; `inputs` are the ids of those below.
+    """One operator: its text, the update pattern of its output, its state, the ids of its `inputs`.
 
-    `readers` counts who reads it: other operators, and whoever asks for a result. With more than one it is
-    shared. `lasts` is how long a row holds at most, `method` is δ or δ*. `operators` are the physical
-    operators with state that run for it; `state` is what they keep, for a reader.
+    `readers` counts the operators, views and queries that read it; with more than one it is shared. `lasts`
+    is the longest time for which a row is valid, `method` is δ or δ*. `operators` are the physical operators
+    with state that run for it; `state` is a summary of what they retain.
     """
 
     id: int
@@ -71,7 +71,7 @@ class ExplainedOperator:
 
     @property
     def label(self) -> str:
-        """The operator in a word or two.
+        """Return the kind of the operator, and its name if it has one.
 
         >>> ExplainedOperator(1, "View", "View parked", Edge(Pattern.STR), (), name="parked").label
         'View parked'
@@ -80,7 +80,7 @@ class ExplainedOperator:
 
     @property
     def changes(self) -> str:
-        """How its rows come and go, in words.
+        """Return in words how its rows change.
 
         >>> ExplainedOperator(1, "Window", "Window", Edge(Pattern.WKS), (), lasts=10_000_000).changes
         'expires within 10 s'
@@ -94,7 +94,7 @@ class ExplainedOperator:
 
     @property
     def flow(self) -> str:
-        """The same, with the update pattern of paper 2 behind it.
+        """Return the same, followed by the update pattern of paper 2.
 
         >>> ExplainedOperator(1, "Stream", "Stream s", Edge(Pattern.MON), ()).flow
         'append-only (MON)'
@@ -103,15 +103,15 @@ class ExplainedOperator:
 
     @property
     def details(self) -> str:
-        """What its text says after the label."""
+        """Return its text without the label."""
         return self.text.removeprefix(self.label).strip()
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a statement of the script asks for: a view, a query; `root` is the operator that answers it.
+class ExplainedPart:
+    """A view, query or event stream of the script; `root` is the operator that computes it.
 
-    Queries have no name; of several, each has a number.
+    A query has no name; if there are several, each has a number.
     """
 
     kind: str
@@ -129,7 +129,7 @@ class Part:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What is said of the plan as a whole."""
+        """Return the notes on the plan as a whole."""
         rules = (f"rules: {', '.join(self.rules)}",) if self.rules else ()
         points = (f"full sync points: {self.synchronization}",) if self.synchronization is not None else ()
         return (*rules, *points, *self.notes, *self.growth)
@@ -140,7 +140,7 @@ EVENTS_KEEP = "keeps the rows of its streams as long as its conditions can still
 
 @dataclass(frozen=True)
 class ExplainedPlan:
-    """A plan that is to be explained: of a view, an event stream or a query, with what its nodes become."""
+    """The plan of a view, event stream or query to explain, with the lowering of its nodes."""
 
     kind: str
     name: str | None
@@ -149,55 +149,61 @@ class ExplainedPlan:
     lowering: Lowering
 
 
-def graph_of(plans: Iterable[ExplainedPlan], catalog: Catalog) -> tuple[list[ExplainedOperator], list[Part]]:
-    """Return the operators of all plans, each once; the catalog knows the names at each plan."""
+def graph_of(
+    plans: Iterable[ExplainedPlan], catalog: Catalog
+) -> tuple[list[ExplainedOperator], list[ExplainedPart]]:
+    """Return the operators of all plans, each once, and the parts; the catalog resolves names."""
     graph = _Graph(catalog)
     parts = [graph.part(plan) for plan in plans]
     return graph.operators(parts), _numbered(parts)
 
 
-def _numbered(parts: list[Part]) -> list[Part]:
-    """The parts, queries with their number where there are several."""
+def _numbered(parts: list[ExplainedPart]) -> list[ExplainedPart]:
+    """Return the parts, with numbers on the queries if there are several."""
     queries = [i for i, part in enumerate(parts) if part.kind == "query"]
     numbers = {i: number for number, i in enumerate(queries, 1)} if len(queries) > 1 else {}
     return [replace(part, number=numbers.get(i)) for i, part in enumerate(parts)]
 
 
 class _Graph:
-    """Numbers operators in the order in which a reader of the text meets them."""
+    """Number the operators in the order of the text."""
 
-    _lowering: Lowering  # of the plan that is being numbered
+    _lowering: Lowering  # the lowering of the current plan
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._numbers: dict[tuple[bool, N.Node], int] = {}
         self._found: dict[int, ExplainedOperator] = {}
-        self._told: set[N.Node] = set()  # of a shared operator it is said once that it grows
-        self._events: dict[str, int] = {}  # the event streams of the script, and who answers them
+        self._named: set[StatefulOperator] = set()
+        self._reported: set[N.Node] = set()  # nodes whose growth has been reported
+        self._events: dict[str, int] = {}  # the event streams of the script and their root operators
 
-    def part(self, explained: ExplainedPlan) -> Part:
+    def part(self, explained: ExplainedPlan) -> ExplainedPart:
         kind, name, plan = explained.kind, explained.name, explained.plan
         self._lowering = explained.lowering
         events = kind == "event stream"
         root = self._number(plan, events)
         if events:
             self._events[str(name)] = root
-            return Part(kind, name, root, explained.rules, notes=(EVENTS_KEEP,))
+            return ExplainedPart(kind, name, root, explained.rules, notes=(EVENTS_KEEP,))
         points = synchronization(plan)
         shown = points if points.full != EVERY else None
-        growth = growing_state(plan, explained.lowering, self._told)
-        self._told.update(plan.walk())
-        return Part(kind, name, root, explained.rules, shown, growth)
+        growth = growing_state(plan, explained.lowering, self._reported)
+        self._reported.update(plan.walk())
+        return ExplainedPart(kind, name, root, explained.rules, shown, growth)
 
-    def operators(self, parts: list[Part]) -> list[ExplainedOperator]:
-        """All operators by their number, with their readers."""
+    def operators(self, parts: list[ExplainedPart]) -> list[ExplainedOperator]:
+        """Return all operators ordered by number, with their readers counted."""
         read = Counter(part.root for part in parts)
         read.update(below for operator in self._found.values() for below in operator.inputs)
         return [replace(o, readers=read[o.id]) for _, o in sorted(self._found.items())]
 
     def _number(self, node: N.Node, events: bool) -> int:
-        """The number of a node. An event query evaluates its operators in its own way: with others it shares
-        streams, tables, and the views whose insertions it reads."""
+        """Return the number of a node.
+
+        An event query has its own evaluation: it shares only streams, tables, and the views whose insertions
+        it reads.
+        """
         events = events and not isinstance(node, (N.View, N.IStream))
         key = (events and bool(node.inputs), node)
         if key not in self._numbers:
@@ -214,15 +220,15 @@ class _Graph:
         made = ExplainedOperator(
             number,
             _kind(node),
-            describe(node),
-            # The rows of an event query are final when they come (paper 3).
+            describe_node(node),
+            # The rows of an event query are final when they are emitted (paper 3).
             Edge(Pattern.MON) if events and inputs else edge(node),
             inputs,
             life(node).lasts,
             window=node.window if isinstance(node, N.Window) else None,
         )
         if not events:
-            own = self._lowering.own_operators(node)
+            own = self._not_yet_named(self._lowering.own_operators(node))
             made = replace(made, operators=tuple(own), state=state_of(own), method=_method(node, own))
         match node:
             case N.Stream(name=name) | N.Table(name=name):
@@ -231,8 +237,14 @@ class _Graph:
                 made = replace(made, name=name, state=self._view(name))
         return made
 
+    def _not_yet_named(self, operators: Sequence[StatefulOperator]) -> list[StatefulOperator]:
+        """Return the operators that no node has named before; two nodes may become one operator."""
+        new = [operator for operator in operators if operator not in self._named]
+        self._named.update(new)
+        return new
+
     def _view(self, name: str) -> tuple[StatePart, ...]:
-        """A view keeps its changes, as long as its history says; a complete one its answer as well."""
+        """Return the state of a view: its changes, kept as its history says, and its answer if complete."""
         entry = self._catalog.entries.get(name.casefold())
         if not isinstance(entry, ViewEntry):
             return ()
@@ -266,7 +278,7 @@ def _origin(entry: StreamEntry | TableEntry) -> str:
 
 
 def _bound(column: str, lateness: int, inserted: bool) -> str:
-    """Up to where all rows are known: a source may still bring rows of the newest instant, INSERT not.
+    """Return the bound of a time line; a source, unlike INSERT, may add rows at the newest instant.
 
     >>> _bound("ts", 5_000_000, inserted=False), _bound("ts", 0, inserted=True)
     ('newest ts − 5 s − 1 µs', 'newest ts')
@@ -276,8 +288,8 @@ def _bound(column: str, lateness: int, inserted: bool) -> str:
 
 
 def _kind(node: N.Node) -> str:
-    """What an operator is called: the first word of its text."""
-    return describe(node).split()[0]
+    """Return the kind of an operator: the first word of its text."""
+    return describe_node(node).split()[0]
 
 
 def _method(node: N.Node, own: Sequence[StatefulOperator]) -> str | None:

@@ -1,7 +1,7 @@
-"""An explanation as a picture: boxes for operators, edges with their update pattern, a legend, notes.
+"""Draw an explanation: a box for each operator, edges with their update pattern, notes, a legend.
 
-The sources are at the bottom and the answers at the top, as in the text. A plan that would be too wide for a
-page is drawn from left to right, unless that is larger still.
+The sources are at the bottom and the results at the top, as in the text. A plan that would be too wide for a
+page is drawn from left to right, unless that picture is larger still.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from xml.etree.ElementTree import Element, SubElement
 
 from everview.plan.explain import drawing as D
-from everview.plan.explain.boxes import WIDTH, Box
-from everview.plan.explain.layout import LAYER_GAP, Layout, Point, lay_out
-from everview.plan.explain.operators import ExplainedOperator, Part
+from everview.plan.explain.boxes import BOX_WIDTH, Box
+from everview.plan.explain.layout import LAYER_GAP, PictureLayout, Point, lay_out
+from everview.plan.explain.operators import ExplainedOperator, ExplainedPart
 from everview.temporal.patterns import Edge, Pattern
 
-COLOURS = {
+PATTERN_COLOURS = {
     Pattern.MON: "#2f855a",
     Pattern.WKS: "#2b6cb0",
     Pattern.WK: "#b7600b",
     Pattern.STR: "#c53030",
 }
-MEANINGS = {
+PATTERN_MEANINGS = {
     Pattern.MON: "append-only",
     Pattern.WKS: "expires in order",
     Pattern.WK: "expires at known times",
@@ -32,18 +32,20 @@ _LEAST_WIDTH, _PAGE = 620.0, 1600.0
 _NOTE, _LEGEND = 16.0, 18.0
 
 
-def picture_of(operators: Sequence[ExplainedOperator], parts: Sequence[Part]) -> str:
-    """The SVG of a graph of operators."""
+def render_picture(operators: Sequence[ExplainedOperator], parts: Sequence[ExplainedPart]) -> str:
+    """Return a graph of operators as SVG."""
     boxes = {o.id: Box(o, tuple(part.title for part in parts if part.root == o.id)) for o in operators}
     inputs = {o.id: o.inputs for o in operators}
-    upright = lay_out({i: (b.height, WIDTH) for i, b in boxes.items()}, inputs)
-    sideways = lay_out({i: (WIDTH, b.height) for i, b in boxes.items()}, inputs)
+    upright = lay_out({i: (b.height, BOX_WIDTH) for i, b in boxes.items()}, inputs)
+    sideways = lay_out({i: (BOX_WIDTH, b.height) for i, b in boxes.items()}, inputs)
     if upright.size[1] <= _PAGE or max(upright.size) < max(sideways.size) * 0.9:
         return _drawn(boxes, parts, upright, to_right=False)
     return _drawn(boxes, parts, sideways, to_right=True)
 
 
-def _drawn(boxes: dict[int, Box], parts: Sequence[Part], layout: Layout, to_right: bool) -> str:
+def _drawn(
+    boxes: dict[int, Box], parts: Sequence[ExplainedPart], layout: PictureLayout, to_right: bool
+) -> str:
     flow, cross = layout.size
     wide, tall = (flow, cross) if to_right else (cross, flow)
     width = max(wide, _LEAST_WIDTH) + 2 * _MARGIN
@@ -54,7 +56,7 @@ def _drawn(boxes: dict[int, Box], parts: Sequence[Part], layout: Layout, to_righ
     picture = D.new_picture(width, legend + _LEGEND * 3 + _MARGIN)
 
     def at(point: Point) -> Point:
-        """Flow and cross on paper; upward the flow runs against y."""
+        """Return the position in the picture; in an upright one the flow runs against y."""
         along, beside = point
         return (left + along, _MARGIN + beside) if to_right else (left + beside, _MARGIN + tall - along)
 
@@ -67,16 +69,16 @@ def _drawn(boxes: dict[int, Box], parts: Sequence[Part], layout: Layout, to_righ
         weight = "normal" if indent else "bold"
         D.text(picture, _MARGIN + indent, below + _NOTE * i, note, 11, font_weight=weight)
     _draw_legend(picture, _MARGIN, legend)
-    return D.written(picture)
+    return D.to_svg(picture)
 
 
-def _notes(parts: Sequence[Part], most: int) -> list[tuple[int, str]]:
-    """What is said of whole plans, each plan under its title: indent and line."""
+def _notes(parts: Sequence[ExplainedPart], most: int) -> list[tuple[int, str]]:
+    """Return the notes on whole plans as indents and lines, each plan under its title."""
     rows: list[tuple[int, str]] = []
     for part in parts:
         if part.lines:
-            rows.append((0, D.shortened(part.title, most)))
-            rows += [(12, row) for said in part.lines for row in D.wrapped(said, most - 4, 4)]
+            rows.append((0, D.shorten_text(part.title, most)))
+            rows += [(12, row) for said in part.lines for row in D.wrap_text(said, most - 4, 4)]
     return rows
 
 
@@ -85,7 +87,7 @@ def _notes(parts: Sequence[Part], most: int) -> list[tuple[int, str]]:
 
 def _arrow_heads(picture: Element) -> None:
     heads = SubElement(picture, "defs")
-    for pattern, colour in COLOURS.items():
+    for pattern, colour in PATTERN_COLOURS.items():
         marker = SubElement(
             heads,
             "marker",
@@ -103,14 +105,22 @@ def _arrow_heads(picture: Element) -> None:
 
 
 def _draw_edges(
-    picture: Element, boxes: dict[int, Box], layout: Layout, at: Callable[[Point], Point], to_right: bool
+    picture: Element,
+    boxes: dict[int, Box],
+    layout: PictureLayout,
+    at: Callable[[Point], Point],
+    to_right: bool,
 ) -> None:
     for (producer, consumer, place), points in layout.routes.items():
         flows = boxes[producer].operator.edge
         side = ("left ", "right ")[place] if len(boxes[consumer].operator.inputs) == 2 else ""
         whole = D.group(picture, "edge", f"#{producer} → {side}#{consumer}: {flows}")
         _draw_edge(whole, [at(point) for point in points], flows, to_right)
-    for (producer, _, _), points in layout.routes.items():  # above all edges, so that none crosses a word
+    for (
+        producer,
+        _,
+        _,
+    ), points in layout.routes.items():  # drawn after all edges, so that no edge crosses a label
         _draw_pattern(picture, at(points[-1]), boxes[producer].operator.edge, to_right)
 
 
@@ -118,15 +128,15 @@ def _draw_edge(parent: Element, points: Sequence[Point], flows: Edge, to_right: 
     D.path(
         parent,
         _curve(points, to_right),
-        stroke=COLOURS[flows.pattern],
+        stroke=PATTERN_COLOURS[flows.pattern],
         stroke_width="1.8",
         marker_end=f"url(#arrow-{flows.pattern.name})",
     )
 
 
 def _draw_pattern(parent: Element, end: Point, flows: Edge, to_right: bool) -> None:
-    """The pattern in a pill before the arrow head: there every edge has room of its own."""
-    colour = COLOURS[flows.pattern]
+    """Draw the pattern in a pill before the arrow head, where no two edges overlap."""
+    colour = PATTERN_COLOURS[flows.pattern]
     whole = D.group(parent, "pattern")
     wide = 7.0 * len(str(flows)) + 13
     x, y = (end[0] - LAYER_GAP * 0.2 - wide / 2, end[1]) if to_right else (end[0], end[1] + LAYER_GAP * 0.34)
@@ -135,7 +145,7 @@ def _draw_pattern(parent: Element, end: Point, flows: Edge, to_right: bool) -> N
 
 
 def _curve(points: Sequence[Point], to_right: bool) -> str:
-    """Straight through layers, bent between them: points come in pairs, begin and end of a straight piece."""
+    """Return a path that is straight within layers and bends between; two points make a straight line."""
     x, y = points[0]
     way = f"M{x:.1f} {y:.1f}"
     for i, (there, then) in enumerate(points[1:], 1):
@@ -153,9 +163,9 @@ def _curve(points: Sequence[Point], to_right: bool) -> str:
 
 def _draw_legend(picture: Element, x: float, y: float) -> None:
     whole = D.group(picture, "legend")
-    for i, (pattern, words) in enumerate(MEANINGS.items()):
+    for i, (pattern, words) in enumerate(PATTERN_MEANINGS.items()):
         left, top = x + 290 * (i % 2), y + _LEGEND * (i // 2) + 8
-        D.line(whole, left, top, left + 26, top, stroke=COLOURS[pattern], stroke_width="3")
-        D.text(whole, left + 34, top + 4, f"{words} ({pattern.name})", 10.5, fill=COLOURS[pattern])
+        D.line(whole, left, top, left + 26, top, stroke=PATTERN_COLOURS[pattern], stroke_width="3")
+        D.text(whole, left + 34, top + 4, f"{words} ({pattern.name})", 10.5, fill=PATTERN_COLOURS[pattern])
     top = y + _LEGEND * 2 + 8
     D.text(whole, x + 34, top + 4, "may be retracted (±)", 10.5)

@@ -1,4 +1,4 @@
-"""What operators keep and for how long, as the physical operators say; which state is never dropped."""
+"""Summarize the state that physical operators retain and for how long; find state that is never dropped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from everview.algebra import nodes as N
-from everview.algebra.explain import describe
+from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.operators.base import Growth, StatefulOperator, StatePart
 from everview.plan.lower import Lowering
@@ -23,7 +23,7 @@ _FIRST = {"left input": 0, "right input": 1}
 
 
 def state_of(operators: Sequence[StatefulOperator]) -> tuple[StatePart, ...]:
-    """Return what physical operators keep, for a reader: the inputs first, what is kept twice once.
+    """Return the state of physical operators without duplicates, the inputs first.
 
     >>> from everview.operators import InputRows, JoinOperator, ScanOperator
     >>> rows = (InputRows("left input", 5), InputRows("right input", 5))
@@ -36,7 +36,11 @@ def state_of(operators: Sequence[StatefulOperator]) -> tuple[StatePart, ...]:
         known = found.get((part.text, part.duration))
         found[part.text, part.duration] = part if known is None else _together(known, part)
     parts = sorted(found.values(), key=lambda part: _FIRST.get(part.text, len(_FIRST)))
-    if len(parts) > 1 and [p.text for p in parts[:2]] == list(_FIRST) and parts[0].manner == parts[1].manner:
+    if (
+        len(parts) > 1
+        and [p.text for p in parts[:2]] == list(_FIRST)
+        and parts[0].retention == parts[1].retention
+    ):
         parts[:2] = [replace(_together(parts[0], parts[1]), text="both inputs")]
     return tuple(parts)
 
@@ -46,12 +50,12 @@ def _together(one: StatePart, other: StatePart) -> StatePart:
     return replace(one, expires_within=expires, growth=max(one.growth, other.growth))
 
 
-def growing_state(plan: N.Node, lowering: Lowering, told: Container[N.Node] = ()) -> tuple[str, ...]:
+def growing_state(plan: N.Node, lowering: Lowering, reported: Container[N.Node] = ()) -> tuple[str, ...]:
     """Return a sentence for each operator whose state can never be dropped while ever more rows come.
 
-    A value per group is one for each group, and not said; neither is what has been told already.
+    One value per group is not reported, nor are the nodes in `reported`.
     """
-    nodes = (node for node in plan.walk() if node not in told)
+    nodes = (node for node in plan.walk() if node not in reported)
     return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, lowering)))
 
 
@@ -63,11 +67,11 @@ def _grows(node: N.Node, lowering: Lowering) -> Iterator[str]:
     words = [f"its {p.text}" if p.text in ("left input", "right input") else p.text for p in parts]
     windows = " or ".join(dict.fromkeys(_without_window(node)))
     hint = f", put a window on {windows}" if windows else ""
-    yield f"grows {how}: {describe(node)} keeps {' and '.join(words)} for ever{hint}"
+    yield f"grows {how}: {describe_node(node)} keeps {' and '.join(words)} for ever{hint}"
 
 
 def _without_window(node: N.Node) -> Iterator[str]:
-    """Yield the streams below whose rows never end."""
+    """Yield the streams below whose rows never expire."""
     for below in node.inputs:
         if not life(below).grows:
             continue

@@ -1,6 +1,6 @@
-"""An explanation as text: an indented tree, one line an operator, stable from run to run.
+"""Write an explanation as text: an indented tree with one line per operator, the same in every run.
 
-An operator that is read more than once has its number in front; where it is read again, the line says so.
+A shared operator has its number in front; where it is read again, a line refers to that number.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from itertools import groupby
 
 from everview.algebra.time import length_text
 from everview.operators import StatePart
-from everview.plan.explain.operators import ExplainedOperator, Part
+from everview.plan.explain.operators import ExplainedOperator, ExplainedPart
 
 
-def text_of(operators: Sequence[ExplainedOperator], parts: Sequence[Part]) -> str:
-    """All parts, an empty line between them."""
+def render_text(operators: Sequence[ExplainedOperator], parts: Sequence[ExplainedPart]) -> str:
+    """Return all parts, with an empty line between them."""
     by_id = {operator.id: operator for operator in operators}
     shown: set[int] = set()
     return "\n\n".join("\n".join(_part(part, by_id, shown)) for part in parts)
 
 
-def _part(part: Part, by_id: dict[int, ExplainedOperator], shown: set[int]) -> list[str]:
+def _part(part: ExplainedPart, by_id: dict[int, ExplainedOperator], shown: set[int]) -> list[str]:
     if part.kind in ("view", "query"):
         return [*_tree(part.root, 0, by_id, shown), *part.lines]
     title = f"{part.kind.capitalize()} {part.name}"
@@ -39,7 +39,7 @@ def _tree(number: int, depth: int, by_id: dict[int, ExplainedOperator], shown: s
 
 
 def remarks(operator: ExplainedOperator) -> list[str]:
-    """What is said of an operator besides how its rows come and go: what it keeps, and its bounds."""
+    """Return the remarks on an operator: its state and its bounds."""
     said = [state_words(operator)] if operator.state else []
     if operator.source is not None and operator.source.lines:
         bounds = ", ".join(line.bound for line in operator.source.lines)
@@ -50,13 +50,13 @@ def remarks(operator: ExplainedOperator) -> list[str]:
 
 
 def state_words(operator: ExplainedOperator) -> str:
-    """Return what an operator keeps, with the method that it has chosen; nothing, where that is nothing."""
+    """Return the state of an operator in words, with its method; an empty text if it has no state."""
     method = "" if operator.method is None else f"{operator.method}, "
     return f"{method}state: {parts_text(operator.state)}" if operator.state else ""
 
 
 def parts_text(parts: Sequence[StatePart]) -> str:
-    """Return parts of a state in words; what is kept equally long is said together.
+    """Return parts of a state in words; parts with the same duration are joined.
 
     >>> parts_text([StatePart("sums", "one value", 10_000_000), StatePart("queue", "ends", 10_000_000)])
     'one value and ends, 10 s'
@@ -65,6 +65,6 @@ def parts_text(parts: Sequence[StatePart]) -> str:
     """
     together = [
         (manner, " and ".join(part.text for part in same))
-        for manner, same in groupby(parts, key=lambda part: part.manner)
+        for manner, same in groupby(parts, key=lambda part: part.retention)
     ]
     return "; ".join(f"{what}, {manner}" if manner else what for manner, what in together)
