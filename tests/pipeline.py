@@ -6,7 +6,6 @@ exchange is simulated, with another hash in every test.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +21,12 @@ from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
+from everview.execute.program import StageReport
 from everview.operators.columnar.frame import CHANGE, Frame, Slice, drop_ended
 from everview.operators.columnar.types import column_type
 from everview.plan.stages import Path, Port, Stage
 from everview.storage.files import Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId
 
 Given = Mapping[str, Sequence[ChangeRow]]
@@ -106,7 +107,7 @@ class StagedPipeline:
         """Return the change rows that a step emits for each view."""
         prepared = Prepared.of(self.plans, self.traces, fused=self.fused)
         programs = prepared.programs(self.files, self.partitions, self.traces, self.number, slice_)
-        reports = []
+        reports: list[StageReport] = []
         handed_on: list[Frame] = []
         for stage, program in zip(prepared.stages, programs, strict=True):
             ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
@@ -114,14 +115,14 @@ class StagedPipeline:
             for partition in range(self.partitions):
                 own = [_none_if_empty(port[partition]) for port in ports]
                 done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)
-                reports.append(json.loads(json.dumps(done.report(program.number))))
+                reports += decode_record(encode_record([done.report(program.number)]), list[StageReport])
                 handed_on = [
                     rows if more is None else pl.concat([rows, more])
                     for rows, more in zip(handed_on, done.handed_on, strict=True)
                 ]
         return self._commit(prepared, reports)
 
-    def _commit(self, prepared: Prepared, reports: list[dict[str, object]]) -> dict[str, list[ChangeRow]]:
+    def _commit(self, prepared: Prepared, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
         self.rng.shuffle(reports)
         done = prepared.evaluated(reports, self.traces)
         emitted: dict[str, list[ChangeRow]] = {}

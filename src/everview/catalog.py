@@ -332,6 +332,10 @@ class Catalog:
             ) from None
 
 
+# Written by hand, not by msgspec: people read this file, so types stand in it as in SQL, `forever` as a word,
+# values as their columns have them; what is not set is left out. Each would need a hook of its own.
+
+
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": entry.kind, "name": entry.name}
     match entry:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pyarrow.fs as arrow_fs
 import pytest
@@ -240,7 +241,7 @@ def test_names_are_deterministic_and_never_taken_twice_in_a_step(tmp_path: Path)
 
 def test_a_task_in_another_process_gets_descriptors(tmp_path: Path) -> None:
     trace = new_trace(tmp_path).append(make_frame({"v": [1, 2]}, [(0, 9, 1), (3, 20, 1)]), 1)
-    runs = tuple(Run.from_json(run.to_json()) for run in trace.runs)
+    runs = tuple(msgspec.json.decode(msgspec.json.encode(run), type=Run) for run in trace.runs)
     assert runs == trace.runs
     there: Trace = pickle.loads(pickle.dumps(Trace(ID, runs, trace.files)))
     assert there.read(until_after=10)["v"].to_list() == [2]

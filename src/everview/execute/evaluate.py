@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from everview import operators as P
 from everview.execute.job import chain, comes_alone
 from everview.execute.prepare import Evaluated, Pieces, Prepared
-from everview.execute.program import Program
+from everview.execute.program import Program, StageReport
 from everview.execute.tasks import StageTask
 from everview.operators.columnar.frame import Slice
 from everview.storage.files import Files
+from everview.storage.records import decode_record
 from everview.storage.runs import Traces
 
 SMALL = 20_000  # rows, new ones and those of the state
@@ -50,7 +49,9 @@ def evaluate_slice(
     woken = {stage for stage, _ in pieces}
     frames = chain(session, work.stages, scans, partitions, slice_.first, tasks, woken)
     lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
-    return work.evaluated((report for line in lines for report in json.loads(line.run)), before)
+    return work.evaluated(
+        (report for line in lines for report in decode_record(line.run, list[StageReport])), before
+    )
 
 
 def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
@@ -61,7 +62,7 @@ def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
     return rows + programs[0].state_rows <= SMALL
 
 
-def _done_here(program: Program, partitions: int) -> list[dict[str, Any]]:
+def _done_here(program: Program, partitions: int) -> list[StageReport]:
     """Run the tasks of a stage in this process and return their reports."""
     nothing = [None] * len(program.stage.ports)
     return [program.run(nothing, partition).report(program.number) for partition in range(partitions)]

@@ -53,7 +53,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
     ended = horizons(manifest, catalog)
     manifest = replace(manifest, scheduled=manifest.still_scheduled())
-    waiting = defaultdict(set, {t: {c["number"] for c in cs} for t, cs in manifest.scheduled.items()})
+    waiting = defaultdict(set, {t: {c.number for c in cs} for t, cs in manifest.scheduled.items()})
     changed: dict[TraceId, tuple[Run, ...]] = {}
     for trace, runs in manifest.traces.items():
         if trace.kind == "port":

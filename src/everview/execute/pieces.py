@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from everview import operators as P
 from everview.execute.lanes import InputProjection, Lane

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
 
 from everview import operators as P
 from everview.errors import StoreError
 from everview.execute.pieces import PartitionedInputFile
-from everview.execute.program import Program
+from everview.execute.program import Program, StageReport
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import Slice
 from everview.plan.regions import Route
@@ -98,23 +97,23 @@ class Prepared:
             )
         return programs
 
-    def evaluated(self, reports: Iterable[Mapping[str, Any]], before: Traces) -> Evaluated:
+    def evaluated(self, reports: Iterable[StageReport], before: Traces) -> Evaluated:
         """What is kept after a step, from what its tasks tell."""
         traces: dict[TraceId, tuple[Run, ...]] = {}
         views = {view for stage in self.stages for view, _ in stage.writes}
         changes = dict.fromkeys(sorted(views), 0)
-        for report in sorted(reports, key=lambda r: (r["stage"], r["partition"] or 0)):
-            for view, body in report["views"]:
-                trace, run = TraceId("view", view), Run.from_json(body)
+        for report in sorted(reports, key=lambda r: (r.stage, r.partition or 0)):
+            for view, run in report.views:
+                trace = TraceId("view", view)
                 traces[trace] = (*traces.get(trace, before.get(trace, ())), run)
                 changes[view] += run.rows
-            work = self.stages[report["stage"]].nodes
-            for place, part, runs in report["states"]:
+            work = self.stages[report.stage].nodes
+            for place, part, runs in report.states:
                 kernel, route = work[place].kernel, work[place].route
                 assert kernel is not None
-                trace = TraceId("state", self.names[kernel], part, report["partition"], route or ())
+                trace = TraceId("state", self.names[kernel], part, report.partition or 0, route or ())
                 known = {run.path: run for run in before.get(trace, ())}
-                traces[trace] = tuple(known[r] if isinstance(r, str) else Run.from_json(r) for r in runs)
+                traces[trace] = tuple(known[r] if isinstance(r, str) else r for r in runs)
         return Evaluated(traces, changes)
 
 

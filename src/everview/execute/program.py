@@ -6,7 +6,8 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+
+import msgspec
 
 from everview import operators as P
 from everview.execute.pieces import PartitionedInputFile
@@ -112,17 +113,25 @@ class TaskReport:
     handed_on: list[Frame | None] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
 
-    def report(self, number: int) -> dict[str, Any]:
-        """As plain values; of a run that was there before, only its path."""
-        return {
-            "stage": number,
-            "partition": self.partition,
-            "views": [[view, run.to_json()] for view, run in self.views],
-            "states": [
-                [place, part, [run.path if run.path in self.known else run.to_json() for run in runs]]
-                for place, part, runs in self.states
-            ],
-        }
+    def report(self, number: int) -> StageReport:
+        """Return what the driver has to know."""
+        states = [
+            (place, part, [run.path if run.path in self.known else run for run in runs])
+            for place, part, runs in self.states
+        ]
+        return StageReport(number, self.partition, self.views, states)
+
+
+class StageReport(msgspec.Struct, frozen=True):
+    """What a task of a stage did, as it comes to the driver: runs of views, and of parts of states.
+
+    A state is a place in the work, a part, and its runs; of a run that was there before, only the path.
+    """
+
+    stage: int
+    partition: int | None
+    views: list[tuple[str, Run]]
+    states: list[tuple[int, str, list[str | Run]]]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +21,11 @@ from everview.execute.exchange import LINE, SIDE, SlotLayout, slot
 from everview.execute.job import RUN_LINES as RUN_LINES
 from everview.execute.job import handed_on_schema
 from everview.execute.lanes import ProjectionsByNumber
-from everview.execute.program import Program
+from everview.execute.program import Program, StageReport
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, pick_columns, stack_frames
 from everview.operators.columnar.types import column_type
 from everview.storage.files import Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId
 
 
@@ -49,8 +49,9 @@ class StageTask:
         partition = None if beat is None else int(beat[N][0])
         ports = [self._port(sides, i) for i in range(len(self.program.stage.ports))]
         done = self.program.run(ports, partition)
-        told = json.loads(beat[LINE][0] or "[]") if beat is not None and LINE in beat.columns else []
-        line = json.dumps([*told, done.report(self.program.number)])
+        before = beat[LINE][0] if beat is not None and LINE in beat.columns else None
+        told = decode_record(before, list[StageReport]) if before else []
+        line = encode_record([*told, done.report(self.program.number)]).decode()
         if self.handed_on is None:
             yield told_line(line)
         else:
@@ -145,7 +146,7 @@ def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
 
 def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
     """A line that tells of a run."""
-    return _line(json.dumps(trace.to_json()), json.dumps(run.to_json()))
+    return _line(encode_record(trace).decode(), encode_record(run).decode())
 
 
 def told_line(text: str) -> pa.RecordBatch:
@@ -160,7 +161,7 @@ def _line(trace: str, run: str) -> pa.RecordBatch:
 
 def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
     """The runs that lines tell of."""
-    return by_trace((TraceId.from_json(json.loads(t)), Run.from_json(json.loads(run))) for t, run in lines)
+    return by_trace((decode_record(trace, TraceId), decode_record(run, Run)) for trace, run in lines)
 
 
 def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:

@@ -7,7 +7,6 @@ time can go, and only then the slice is evaluated.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +36,7 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId, Traces
 
 
@@ -96,18 +96,15 @@ def take_in(
         now,
         sources.differences,
     )
-    lines = [json.loads(line.run) for line in frame.mapInArrow(task, RUN_LINES).collect()]
+    lines = [decode_record(line.run, _TaskIntake) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
-        for name, came in line["arrived"].items():
-            arrived[name] += Arrived(**came)
-    written = (
-        (TraceId.from_json(trace), Run.from_json(run)) for line in lines for trace, run in line["traces"]
-    )
-    reason = next((line["reason"] for line in lines if line["reason"] is not None), None)
-    traces = by_trace(written)
+        for name, came in line.arrived.items():
+            arrived[name] += came
+    reason = next((line.reason for line in lines if line.reason is not None), None)
+    traces = by_trace(pair for line in lines for pair in line.traces)
     for entry in sources.entries:
-        aside = [Run.from_json(run) for line in lines for run in line["aside"].get(entry.name, ())]
+        aside = [run for line in lines for run in line.aside.get(entry.name, ())]
         if aside and isinstance(entry, TableEntry):
             held = manifest.runs(TraceId("inbox", entry.name))
             settled = settle_keys(frame.sparkSession, files, entry, held, aside, begin, step)
@@ -125,16 +122,6 @@ class _TaskIntake:
     traces: list[tuple[TraceId, Run]] = field(default_factory=list)
     aside: dict[str, list[Run]] = field(default_factory=dict)
     reason: str | None = None
-
-    def line(self) -> str:
-        return json.dumps(
-            {
-                "arrived": {name: vars(came) for name, came in self.arrived.items()},
-                "traces": [[trace.to_json(), run.to_json()] for trace, run in self.traces],
-                "aside": {name: [run.to_json() for run in runs] for name, runs in self.aside.items()},
-                "reason": self.reason,
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +154,7 @@ class IntakeTask:
         for number, rows in _by_source(frame):
             if number >= 0:  # the heartbeat has no rows of its own
                 self._take(number, rows, done)
-        yield told_line(done.line())
+        yield told_line(encode_record(done).decode())
         settle_down()
 
     def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:

@@ -10,9 +10,7 @@ until the bound has passed its instant; the relations that its subqueries read a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,78 +18,18 @@ from pyspark.sql import functions as F
 from everview import operators as P
 from everview.algebra.schema import Schema
 from everview.algebra.text import string_sql
-from everview.algebra.time import INFINITY, Chronon, format_timestamp
+from everview.algebra.time import INFINITY, Chronon
 from everview.algebra.types import STRING, DataType
-from everview.catalog import TableEntry, type_from_name
+from everview.catalog import TableEntry
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql
 from everview.execute.guards import try_cast_sql
 from everview.operators.columnar.frame import FROM, UNTIL, N
-from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.manifest import Manifest, Scheduled
+from everview.storage.scheduled_change import Change
 
 BESIDE = "f"  # the relation of UPDATE … FROM
 _REASON, _MATCHES = "_reason", "_matches"
-
-
-@dataclass(frozen=True)
-class MatchCondition:
-    """The condition that a row has a match in the relation of this name, or none; `on` is SQL over both."""
-
-    relation: str
-    on: str
-    negated: bool
-
-
-@dataclass(frozen=True)
-class Change:
-    """An UPDATE or DELETE: which rows it takes, and what they become; `new` is None where they go.
-
-    Relations have their types by name; column i of the relation m0 is called m0_i. `refused` has conditions
-    under which a new row is refused, each with SQL for the reason.
-    """
-
-    at: Chronon
-    number: int
-    where: str
-    new: tuple[str, ...] | None = None
-    conditions: tuple[MatchCondition, ...] = ()
-    relations: tuple[tuple[str, tuple[DataType, ...]], ...] = ()
-    refused: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def statement(self) -> str:
-        """The statement as messages name it."""
-        return f"the {'DELETE' if self.new is None else 'UPDATE'} AT {format_timestamp(self.at)}"
-
-    def trace(self, entry: TableEntry, relation: str) -> TraceId:
-        """Return the trace with the rows of one of its relations."""
-        return TraceId("scheduled", entry.name, relation, change=self.number)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as plain values for JSON."""
-        return {
-            "at": self.at,
-            "number": self.number,
-            "where": self.where,
-            "new": None if self.new is None else list(self.new),
-            "conditions": [[c.relation, c.on, c.negated] for c in self.conditions],
-            "relations": [[name, list(map(str, types))] for name, types in self.relations],
-            "refused": [list(pair) for pair in self.refused],
-        }
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Change:
-        """Return the change that `to_json` wrote."""
-        return cls(
-            body["at"],
-            body["number"],
-            body["where"],
-            None if body["new"] is None else tuple(body["new"]),
-            tuple(MatchCondition(*c) for c in body["conditions"]),
-            tuple((name, tuple(map(type_from_name, types))) for name, types in body["relations"]),
-            tuple((when, why) for when, why in body["refused"]),
-        )
 
 
 def relation_columns(name: str, size: int) -> list[str]:
@@ -105,14 +43,14 @@ def relation_columns(name: str, size: int) -> list[str]:
 
 def changes_after(manifest: Manifest, entry: TableEntry, at: Chronon) -> list[Change]:
     """Return the changes of a table that hold from a later instant, in the order in which they apply."""
-    known = [Change.from_json(c) for c in manifest.scheduled.get(entry.name.casefold(), ())]
+    known = manifest.scheduled.get(entry.name.casefold(), ())
     return sorted((c for c in known if c.at > at), key=lambda c: (c.at, c.number))
 
 
-def with_change(manifest: Manifest, entry: TableEntry, change: Change) -> dict[str, Any]:
+def with_change(manifest: Manifest, entry: TableEntry, change: Change) -> Scheduled:
     """Return the scheduled changes with one more."""
     name = entry.name.casefold()
-    return {**manifest.scheduled, name: [*manifest.scheduled.get(name, ()), change.to_json()]}
+    return {**manifest.scheduled, name: (*manifest.scheduled.get(name, ()), change)}
 
 
 def row_checks(entry: TableEntry, new: Mapping[str, tuple[str, DataType]]) -> list[tuple[str, str]]:

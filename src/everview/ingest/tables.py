@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -26,8 +25,6 @@ from everview.execute.kept import Kept
 from everview.execute.tasks import write_rows
 from everview.ingest.scheduled import (
     BESIDE,
-    Change,
-    MatchCondition,
     apply_change,
     apply_later_changes,
     changes_after,
@@ -38,7 +35,9 @@ from everview.ingest.scheduled import (
 )  # fmt: skip
 from everview.operators.columnar.frame import FROM, UNTIL, N
 from everview.sql.statements import Selection
+from everview.storage.manifest import Scheduled
 from everview.storage.runs import Run, TraceId
+from everview.storage.scheduled_change import Change, MatchCondition
 
 Assignments = Sequence[tuple[str, Expression]]
 QueryRunner = Callable[[nodes.Node, Chronon], DataFrame]
@@ -112,7 +111,7 @@ class TableChange:
     """The result of a change: new lists of runs, the scheduled changes, and how many rows it changed."""
 
     traces: dict[TraceId, tuple[Run, ...]]
-    scheduled: Mapping[str, Any]
+    scheduled: Scheduled
     rows: int
 
 
@@ -129,7 +128,7 @@ def carry_out(
         for name, plan in plans_of(rows).items()
     }
     traces: dict[TraceId, tuple[Run, ...]] = {}
-    scheduled: Mapping[str, Any] = before.scheduled
+    scheduled = before.scheduled
     if change.at > before.bound + 1:
         scheduled = with_change(before, entry, change)
         for name, relation in relations.items():

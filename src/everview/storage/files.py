@@ -27,6 +27,7 @@ from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 
 from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame
+from everview.storage.conditional import ConditionalObject, conditional_object
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -280,6 +281,12 @@ class Files:
         """Deletes a file; one that is already gone is no error."""
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
+
+    def conditional(self, path: str) -> ConditionalObject | None:
+        """Return a file that can be written under a condition; None where the file system has no such."""
+        if self._given is not None or self.local:
+            return None
+        return conditional_object(self.root, path, getattr(self._opened[0], "region", None))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of this path."""

@@ -1,26 +1,29 @@
 """One writer at a time: the lock of a store. Readers need none.
 
 In a local folder the lock is the operating system's (flock): it ends with its process, however that ends.
-Elsewhere it is a file that says who holds it. No file system of pyarrow can make a file only if there is
-none, so a holder makes sure that the file is still its own before each manifest.
+Elsewhere it is a file that says who holds it. Where a file can be made only if there is none
+(`conditional.py`), exactly one of several writers makes it. No file system of pyarrow can do that: there a
+writer reads back what it wrote. Either way a holder makes sure that the file is still its own before each
+manifest.
 """
 
 from __future__ import annotations
 
 import atexit
 import fcntl
-import json
 import os
 import socket
 import time
 import uuid
 import weakref
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 from everview.errors import StoreError
+from everview.storage.conditional import ConditionalObject
 from everview.storage.files import FileMissing, Files
+from everview.storage.records import decode_record, encode_record
 
 LOCK = "everview.lock"
 _PAUSE = 0.2  # so long may the file of another writer be under way
@@ -46,12 +49,12 @@ class Holder:
     def from_json(cls, data: bytes) -> Holder | None:
         """The holder that a lock file names; None if it names none."""
         try:
-            return cls(**json.loads(data))
-        except (ValueError, TypeError):
+            return decode_record(data, cls)
+        except ValueError:
             return None
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return encode_record(self)
 
     def is_dead(self) -> bool:
         """Whether it was a process of this machine that is no more."""
@@ -142,17 +145,33 @@ class FileLock:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        before = self._holder()
-        if before is not None and not before.is_dead():
-            raise _held(files, before)
-        self._mine: Holder | None = Holder.this_process()
-        files.write(LOCK, self._mine.to_json())
+        self._mine: Holder | None = None
+        mine, there = Holder.this_process(), files.conditional(LOCK)
+        if there is None:
+            self._write_and_read_back(mine)
+        else:
+            self._write_if_free(mine, there)
+        self._mine = mine
+        atexit.register(self.release)
+
+    def _write_and_read_back(self, mine: Holder) -> None:
+        self._must_be_free(self._holder())
+        self._files.write(LOCK, mine.to_json())
         time.sleep(_PAUSE)
         now = self._holder()
-        if now != self._mine:
-            self._mine = None
-            raise _held(files, now)
-        atexit.register(self.release)
+        if now != mine:
+            raise _held(self._files, now)
+
+    def _write_if_free(self, mine: Holder, there: ConditionalObject) -> None:
+        found = there.read()
+        data, tag = (b"", None) if found is None else found
+        self._must_be_free(Holder.from_json(data))
+        if not there.write(mine.to_json(), replaces=tag):
+            raise _held(self._files, self._holder())
+
+    def _must_be_free(self, holder: Holder | None) -> None:
+        if holder is not None and not holder.is_dead():
+            raise _held(self._files, holder)
 
     def _holder(self) -> Holder | None:
         try:

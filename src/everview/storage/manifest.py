@@ -6,26 +6,30 @@ only files that it names: no reader waits for a writer, and none sees half a ste
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+import msgspec
 
 from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.files import FileMissing, Files
+from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import FOLDERS, Run, TraceId, Traces
+from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
 
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 2
 FOLDER = "manifests"
 
 _NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
 _ATTEMPTS = 3
+
+Scheduled = Mapping[str, tuple[Change, ...]]  # the changes of each table, by its name
 
 
 class DamagedManifest(StoreError):
@@ -56,12 +60,12 @@ class Manifest:
     finished: bool = False
     newest: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     heard: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     start: int | None = None
     since: Mapping[str, int] = field(default_factory=dict)
-    marks: Sequence[tuple[int, int]] = ()
+    marks: tuple[tuple[int, int], ...] = ()
     changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    scheduled: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    scheduled: Scheduled = field(default_factory=dict)
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
@@ -88,9 +92,9 @@ class Manifest:
         known = {n.casefold() for n in (*self.counts, *self.bounds)}
         return folded in known or any(t.owner == folded for t in self.traces if t.kind != "state")
 
-    def still_scheduled(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+    def still_scheduled(self) -> Scheduled:
         """Return the scheduled changes without those that the bound has passed."""
-        left = {t: [c for c in cs if c["at"] > self.bound] for t, cs in self.scheduled.items()}
+        left = {t: tuple(c for c in cs if c.at > self.bound) for t, cs in self.scheduled.items()}
         return {table: changes for table, changes in left.items() if changes}
 
     def with_traces(self, changed: Traces) -> Manifest:
@@ -102,44 +106,45 @@ class Manifest:
         """All files that it names."""
         return {run.path for runs in self.traces.values() for run in runs}
 
-    def to_json(self) -> str:
-        """As text, with a checksum.
+    def to_json(self) -> bytes:
+        """Return it as JSON, with a checksum.
 
         >>> manifest = Manifest(3, 7, {"s": {"ts": 7}}, 9)
         >>> Manifest.from_json(manifest.to_json()) == manifest
         True
         """
-        body = {
-            **{name: value for name, value in vars(self).items() if name != "traces"},
-            "traces": [
-                {**trace.to_json(), "runs": [run.to_json() for run in self.traces[trace]]}
-                for trace in sorted(self.traces)
-            ],
-        }
-        return json.dumps({"format": MANIFEST_FORMAT, "crc32": _checksum(body), "body": body})
+        rest = encode_record({name: value for name, value in vars(self).items() if name != "traces"})
+        # Keys of JSON are strings: traces are pairs.
+        traces = encode_record(sorted(self.traces.items(), key=lambda pair: pair[0]))
+        return msgspec.json.encode(
+            _Document(MANIFEST_FORMAT, _checksum(rest, traces), msgspec.Raw(rest), msgspec.Raw(traces))
+        )
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Manifest:
-        """The manifest that `to_json` wrote; ValueError if it did not write this."""
-        whole = json.loads(text)
-        if not isinstance(whole, dict) or not isinstance(whole.get("format"), int):
-            raise ValueError("this is no manifest")
-        if whole["format"] > MANIFEST_FORMAT:
+    def from_json(cls, text: bytes) -> Manifest:
+        """Return the manifest that `to_json` wrote; ValueError if it did not write this."""
+        whole = msgspec.json.decode(text, type=_Document)
+        if whole.format > MANIFEST_FORMAT:
             raise StoreError(
-                f"it was written by a newer Everview (format {whole['format']}, "
+                f"it was written by a newer Everview (format {whole.format}, "
                 f"this one reads {MANIFEST_FORMAT})",
                 next_step="upgrade Everview",
             )
-        body = whole.get("body")
-        if not isinstance(body, dict) or whole.get("crc32") != _checksum(body):
+        if whole.crc32 != _checksum(whole.body, whole.traces):
             raise ValueError("its checksum is wrong")
-        traces = {
-            TraceId.from_json(t): tuple(map(Run.from_json, runs))
-            for runs, t in ((t.pop("runs"), t) for t in body.pop("traces"))
-        }
-        body["marks"] = tuple((step, bound) for step, bound in body["marks"])
-        body["counts"] = {name: tuple(counts) for name, counts in body["counts"].items()}
-        return cls(**body, traces=traces)
+        return replace(decode_record(whole.body, cls), traces=dict(decode_record(whole.traces, _Traces)))
+
+
+class _Document(msgspec.Struct):
+    """The file of a manifest; the checksum is that of the bytes of what follows it."""
+
+    format: int
+    crc32: int = 0
+    body: msgspec.Raw = msgspec.Raw()
+    traces: msgspec.Raw = msgspec.Raw()
+
+
+_Traces = list[tuple[TraceId, tuple[Run, ...]]]
 
 
 def path_of(step: int) -> str:
@@ -152,7 +157,7 @@ def path_of(step: int) -> str:
 
 def write(files: Files, manifest: Manifest) -> None:
     """Writes a manifest; from then on it is the last one."""
-    files.write(path_of(manifest.step), manifest.to_json().encode())
+    files.write(path_of(manifest.step), manifest.to_json())
 
 
 def list_steps(files: Files) -> list[int]:
@@ -216,5 +221,12 @@ def check_runs(files: Files, manifest: Manifest) -> None:
         raise FileMissing(f"{error.what}: {path_of(manifest.step)}{more}", next_step=error.next_step)
 
 
-def _checksum(body: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(body, sort_keys=True).encode())
+def _checksum(*parts: bytes | msgspec.Raw) -> int:
+    """
+    >>> _checksum(b"ab", b"c") == zlib.crc32(b"abc")
+    True
+    """
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(memoryview(part), crc)
+    return crc

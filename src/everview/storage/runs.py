@@ -11,11 +11,11 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import force_setattr
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
@@ -32,8 +32,7 @@ FOLDERS = {
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 
 
-@dataclass(frozen=True, order=True)
-class TraceId:
+class TraceId(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """Which trace: a part of an operator's state, a view's changes, a stream's inbox, its late rows, …
 
     Names that differ in case only are one name, as in the catalog. `route` has the columns of the key by
@@ -51,8 +50,8 @@ class TraceId:
     def __post_init__(self) -> None:
         if self.kind not in FOLDERS:
             raise StoreError(f"there is no kind of trace '{self.kind}'", choices=FOLDERS)
-        object.__setattr__(self, "owner", self.owner.casefold())
-        object.__setattr__(self, "part", self.part.casefold())
+        force_setattr(self, "owner", self.owner.casefold())
+        force_setattr(self, "part", self.part.casefold())
 
     @property
     def folder(self) -> str:
@@ -80,18 +79,8 @@ class TraceId:
         """Return a path that no other attempt of the step has; only the files that a manifest names count."""
         return f"{self.folder}/{step:08}-{id_ or uuid.uuid4().hex}.arrow"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return vars(self)
 
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> TraceId:
-        """Return the trace that `to_json` wrote."""
-        return cls(**{**body, "route": tuple(body["route"])})
-
-
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """An immutable file of rows.
 
     Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
@@ -156,16 +145,6 @@ class Run:
             and (due is None or (self.greatest_until > due[0] and self.least_until <= due[1]))
             and (at is None or self.least_from <= at < self.greatest_until)
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values; bounds of time are exact integers."""
-        given = {f.name: f.default for f in fields(self)}
-        return {name: value for name, value in vars(self).items() if value != given[name]}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Run:
-        """The run that `to_json` wrote."""
-        return cls(**{**body, "ends": tuple(body.get("ends", ()))})
 
 
 Traces = Mapping[TraceId, tuple[Run, ...]]
