@@ -123,7 +123,10 @@ class Manifest:
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
         """Return the manifest that `to_json` wrote; ValueError if it did not write this."""
-        whole = msgspec.json.decode(text, type=_Document)
+        try:
+            whole = msgspec.json.decode(text, type=_Document)
+        except msgspec.ValidationError as error:
+            raise ValueError("this is no manifest") from error
         if whole.format > MANIFEST_FORMAT:
             raise StoreError(
                 f"it was written by a newer Everview (format {whole.format}, "
