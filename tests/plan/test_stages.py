@@ -265,7 +265,7 @@ def test_bands(condition: str, kind: str) -> None:
     if kind == "JOIN":
         found = staged(sql)
         assert len(found) == BANDS[condition], "what a band does not cover is asked of the pairs"
-        assert shape(found)[0] == ["JoinKernel" if " OR " in condition else "BandKernel"]
+        assert shape(found)[0] == ["Join" if " OR " in condition else "BandJoin"]
         assert [port.route is None for port in found[0].ports] == [False, True]
     for seed in range(3):
         check({"v": plan_of(sql, CATALOG)}, seed)
