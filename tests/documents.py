@@ -20,7 +20,7 @@ from everview.errors import EverviewError
 from everview.query import Report
 from everview.storage.files import Files
 from everview.storage.store import SETTINGS_FILE
-from everview.ui import cli
+from everview.ui import cli, commands
 from everview.ui.output import write_answer
 
 ROOT = Path(__file__).parents[1]
@@ -108,11 +108,11 @@ class Page:
         """Whoever opens a store meanwhile does so on the shared session."""
         before = everview.connect
         if self.spark is not None:
-            everview.connect = cli.connect = self._connect
+            everview.connect = commands.connect = self._connect
         try:
             yield
         finally:
-            everview.connect = cli.connect = before
+            everview.connect = commands.connect = before
 
     def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
         new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2

@@ -20,8 +20,21 @@ A first query:
         db.query("SELECT * FROM total").show()
 """
 
-from everview.database import Database, connect
+from typing import TYPE_CHECKING
+
 from everview.errors import EverviewError
+
+if TYPE_CHECKING:
+    from everview.database import Database, connect
 
 __all__ = ["Database", "EverviewError", "connect"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import `database` at the first use: `everview --help` does not need it."""
+    if name in __all__:
+        from everview import database
+
+        return getattr(database, name)
+    raise AttributeError(f"module 'everview' has no attribute '{name}'")

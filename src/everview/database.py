@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -411,6 +412,8 @@ def read_catalog(path: str, create: bool = False) -> Catalog:
 
     With `create`, a path where a store can be created has an empty catalog.
     """
+    if create and "://" not in path and not os.path.exists(path):
+        return Catalog()  # without importing what reads a store
     from everview.storage.files import Files
     from everview.storage.store import SETTINGS_FILE, Store
 

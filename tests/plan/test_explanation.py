@@ -211,7 +211,7 @@ def test_the_same_script_has_the_same_explanation() -> None:
 def test_nothing_slow_is_loaded() -> None:
     code = f"""
 import sys
-from everview.ui.cli import explain_text
+from everview.database import explain_text
 for name in ("text", "svg", "json"):
     explain_text({STREAMS!r} + "SELECT DISTINCT k FROM s [NOW]", format=name)
 print([m for m in ("pyspark", "polars", "pyarrow", "pandas", "numpy") if m in sys.modules])

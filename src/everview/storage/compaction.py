@@ -12,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import polars as pl
-
 from everview.algebra.time import INFINITY
 from everview.errors import StoreError
 from everview.operators.columnar.frame import UNTIL, Frame
+from everview.operators.columnar.lazy import np, pl
 from everview.storage.runs import Run
 from everview.temporal.expiry import ExpiryBuckets
 

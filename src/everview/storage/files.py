@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
 import pyarrow.ipc as arrow_ipc  # type: ignore[import-untyped]
@@ -27,6 +26,7 @@ from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 
 from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame
+from everview.operators.columnar.lazy import pl
 from everview.storage.conditional import ConditionalObject, conditional_object
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

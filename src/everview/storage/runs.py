@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
-import numpy as np
-import polars as pl
 from msgspec.structs import force_setattr
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
+from everview.operators.columnar.lazy import np, pl
 from everview.storage.files import Files
 from everview.storage.names import safe_name
 

@@ -22,11 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import polars as pl
-
 from everview.errors import StoreError
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
+from everview.operators.columnar.lazy import np, pl
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import FileMissing, Files
 from everview.storage.runs import Run, TraceId, next_sequence

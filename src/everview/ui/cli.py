@@ -1,36 +1,17 @@
-"""The command line."""
+"""The command line: what can be typed. `--help` is shown without importing what the commands need."""
 
 from __future__ import annotations
 
 import io
-import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib import metadata
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from everview.database import (
-    bind_on_copy,
-    bind_question,
-    connect,
-    explain_text,
-    is_show_statement,
-    read_catalog,
-    status_at,
-)
-from everview.errors import CatalogError, EverviewError, Fault, StoreError, nearest
-from everview.query import Report
-from everview.ui.output import ENDS, Sheet, require_format, write_answer, write_report
-from everview.ui.progress import DEFAULT_PATH, Meter, Summary
-from everview.ui.running import RunningStore
-from everview.ui.signals import WorkStopped, catch_stop_signals
-from everview.ui.tail import follow as follow_changes
+from everview.errors import EverviewError, Fault
+from everview.ui import DEFAULT_PATH
 
 app = typer.Typer(
     help="SQL views over streams, kept continuously correct, on Spark.",
@@ -38,15 +19,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
-_LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
-
 StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         print(f"everview {metadata.version('everview')}")
         raise typer.Exit()
 
@@ -86,28 +66,9 @@ def run(
 
     everview run views.sql --path /data/store --follow
     """
-    script = _file(file)
-    statements = bind_on_copy(script, read_catalog(path, create=True))
-    if finish and follow:
-        raise EverviewError(
-            "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
-        )
-    summary = Summary(path)
-    note = "stopping after the step under way; again to stop at once"
-    console = Console(stderr=True)
-    with _output(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
-        summary.before, summary.bound = db.manifest().counts, db.manifest().bound
-        work = RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
-        try:
-            work.run_script(script, statements, finish)
-            if follow and not stop.is_set():
-                meter.show_text("waiting for rows")
-                work.run_until_stopped()
-        except WorkStopped:
-            if not follow:
-                raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
-        with meter.pause():
-            print("\n".join(summary.lines(db.manifest(), db.status().waits)))
+    from everview.ui import commands
+
+    commands.run_script(file, path, finish, follow)
 
 
 @app.command()
@@ -137,17 +98,9 @@ def query(
 
     everview query "DESCRIBE parked" --format json
     """
-    require_format(format)
-    names, parameters = read_catalog(path), _parameters(param or [])
-    if is_show_statement(sql, names):
-        with _output(), connect(path) as db:
-            report = db.execute(sql)
-            assert isinstance(report, Report)
-            write_report(report, format, sys.stdout)
-        return
-    bind_question(sql, names, as_of, parameters)
-    with _output(), connect(path) as db:
-        write_answer(db.query(sql, as_of, **parameters), format, sys.stdout, sys.stderr)
+    from everview.ui import commands
+
+    commands.ask_store(sql, path, as_of, param or [], format)
 
 
 @app.command("changes")
@@ -175,20 +128,9 @@ def changes_command(
 
     everview changes parked --follow --since 12
     """
-    require_format(format)
-    if encoding not in ENDS:
-        raise EverviewError(
-            f"changes are not shown as '{encoding}'", meant=nearest(encoding, ENDS), choices=ENDS
-        )
-    read_catalog(path).get(view)
-    with _output(), connect(path) as db:
-        if not follow:
-            write_answer(db.changes(view, encoding, since), format, sys.stdout, sys.stderr, ENDS[encoding])
-            return
-        with catch_stop_signals() as stop:
-            sheet = Sheet(format, sys.stdout, ENDS[encoding])
-            step = follow_changes(db, view, encoding, sheet, since, stop.wait)
-        print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
+    from everview.ui import commands
+
+    commands.show_changes(view, path, encoding, format, follow, since)
 
 
 @app.command()
@@ -206,18 +148,9 @@ def status(
 
     everview status --path /data/store --format json
     """
-    require_format(format)
-    with _output(), catch_stop_signals() as stop:
-        while True:
-            found = status_at(path).report()
-            if watch and sys.stdout.isatty():
-                Console().clear()
-            write_report(found, format, sys.stdout)
-            sys.stdout.flush()
-            if not watch or stop.wait(_LOOK_AGAIN):
-                return
-            if format == "table" and not sys.stdout.isatty():
-                print()
+    from everview.ui import commands
+
+    commands.show_status(path, watch, format)
 
 
 @app.command("explain")
@@ -241,16 +174,9 @@ def explain_command(
 
     everview explain views.sql --format json | jq .parts
     """
-    script = _script(what)
-    # A script may be meant for a store that does not exist yet; a query with --path is not.
-    names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
-    try:
-        plan = explain_text(script, names, format)
-    except CatalogError as error:
-        plan = _explained_alone(script, format, error)
-        print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
-    with _output():
-        print(plan)
+    from everview.ui import commands
+
+    commands.explain_plan(what, path, format)
 
 
 @app.command()
@@ -264,11 +190,9 @@ def shell(path: StorePath = DEFAULT_PATH) -> None:
 
     echo "SELECT COUNT(*) AS n FROM parked;" | everview shell
     """
-    read_catalog(path, create=True)
-    from everview.ui.shell import open_shell
+    from everview.ui import commands
 
-    with connect(path) as db:
-        open_shell(db)
+    commands.start_shell(path)
 
 
 @app.command()
@@ -287,62 +211,9 @@ def demo(
 
     everview demo rooms --speed 2
     """
-    from everview.ui.demo import list_demos, show_demo
+    from everview.ui import commands
 
-    console = Console(highlight=False)
-    if name is None:
-        list_demos(console)
-    with _output():
-        show_demo(name or "highway", console, connect, speed)
-
-
-def _parameters(given: Sequence[str]) -> dict[str, object]:
-    """Return the values of parameters as strings; SQL reads each as the type that it is compared with."""
-    found: dict[str, object] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise EverviewError(f"'{each}' is no parameter", next_step="write it as --param name=value")
-        if name in found:
-            raise EverviewError(f"the parameter '{name}' is given twice", next_step="give it once")
-        found[name] = value
-    return found
-
-
-@contextmanager
-def _output() -> Iterator[None]:
-    """Ignore a closed standard output: `| head` is no error."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-
-
-def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
-    """Explain a script without the store: it defines all its names, some differently from the store."""
-    try:
-        return explain_text(script, format=format)
-    except EverviewError:
-        raise refused from None
-
-
-def _script(what: str) -> str:
-    """Return the text of a script, or the contents of the file of that name."""
-    return _file(what) if _is_file(what) else what
-
-
-def _is_file(what: str) -> bool:
-    return what.lower().endswith(".sql")
-
-
-def _file(what: str) -> str:
-    try:
-        return Path(what).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise StoreError(f"cannot read {what}: {reason}", next_step="check the path") from None
+    commands.run_demo(name, speed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

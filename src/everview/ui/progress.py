@@ -13,12 +13,11 @@ from rich.console import Console
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon, format_timestamp
 from everview.errors import format_count
+from everview.ui import DEFAULT_PATH
 from everview.ui.output import align_cells, printable
 
 if TYPE_CHECKING:
     from everview.database import Manifest, Progress
-
-DEFAULT_PATH = "everview-store"
 
 
 class Meter:
