@@ -111,7 +111,7 @@ class StagedPipeline:
         handed_on: list[Frame] = []
         for stage, program in zip(prepared.stages, programs, strict=True):
             ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
-            handed_on = [to_frame([], stage.types(r)) for r in stage.hands_on]
+            handed_on = [to_frame([], stage.types(r)) for r in stage.handed_registers]
             for partition in range(self.partitions):
                 own = [_none_if_empty(port[partition]) for port in ports]
                 done = program.run(own, partition if stage.exchanges or self.rng.random() < 0.5 else None)

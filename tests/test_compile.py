@@ -9,6 +9,7 @@ from everview.catalog import Catalog, ViewEntry
 from everview.compile import CompiledStore, compile_store, compile_view, explain_script
 from everview.errors import CatalogError, TemporalError
 from everview.operators.base import stateful_operators
+from everview.plan.views import ViewStart
 from everview.sql import bind, bind_script, declare
 
 STREAM = "CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts);"
@@ -115,9 +116,9 @@ def test_the_plan_that_is_explained_is_the_plan_that_runs() -> None:
         "CREATE VIEW b AS SELECT DISTINCT k FROM f [RANGE 5 SECONDS]"
     )
     catalog = catalog_of(script)
-    since = {"b": 7}
-    store = compile_store(catalog, since)
-    shown = explain_script("EXPLAIN SELECT * FROM b", catalog, since)
+    starts = {"b": ViewStart(7)}
+    store = compile_store(catalog, starts)
+    shown = explain_script("EXPLAIN SELECT * FROM b", catalog, starts)
     named = {physical.name for operator in shown.operators for physical in operator.operators}
     assert named == {o.name for o in stateful_operators([store.plans["b"]])}
     assert named.isdisjoint(o.name for o in stateful_operators([store.plans["a"]]))

@@ -141,7 +141,7 @@ def test_a_broken_rule_is_reported(path: str, source: str, message: str) -> None
         ("algebra/nodes.py", "from . import schema\nfrom everview.algebra import time"),
         ("sql/__init__.py", "import sqlglot\nfrom .. import algebra, catalog\nfrom .parse import parse"),
         ("execute/job.py", "import polars, pyspark\nfrom everview import operators, plan, sql"),
-        ("pipeline.py", "from . import catalog, errors, ingest, sql"),
+        ("pipeline/steps.py", "from .. import catalog, errors, ingest, sql"),
         ("ui/cli.py", "import typer\nfrom everview import database\nfrom everview.ui import page"),
         ("__init__.py", "from .database import connect"),
         ("errors.py", '"""import pyspark"""\nimport difflib'),

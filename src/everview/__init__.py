@@ -5,7 +5,7 @@ The way of a query, and the folders that it passes through:
     SQL text → sql/ → algebra/ → temporal/ → rewrite/ → plan/ → operators/ on execute/ → storage/
                                      ingest/ brings rows in · query/ brings answers out · ui/ shows them
 
-`compile.py` is the way of a view up to its physical plan, `pipeline.py` runs the steps, `database.py` is a
+`compile.py` is the way of a view up to its physical plan, `pipeline/` runs the steps, `database.py` is a
 store that is open for work. `reference/` says what a query means; tests hold everything else to it.
 
 A first query:

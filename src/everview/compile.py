@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry, ViewEnt
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
-from everview.plan.views import assemble_plan, find_views
+from everview.plan.views import ViewStart, assemble_plan, find_views
 from everview.rewrite import rewrite
 from everview.sql import bind_script, declare, plan_of, view_plan
 from everview.sql import statements as S
@@ -38,7 +38,7 @@ class CompiledView:
     rules: tuple[str, ...]
     plan: N.Node
     reads: tuple[CompiledView, ...] = field(default=(), compare=False, repr=False)
-    since: int | None = None
+    start: ViewStart | None = None
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -63,20 +63,20 @@ def compile_plan(
     meaning: N.Node,
     catalog: Catalog,
     views: Views | None = None,
-    since: int | None = None,
+    start: ViewStart | None = None,
     continuous: bool = True,
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
-    `since` is the bound at which a view was created on a store that had run: it reads streams from there on.
+    `start` says where a view begins that was created when the store had run.
     """
     views = views or {}
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
     better = rewrite(meaning)  # rewrite/: algebra → better algebra
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
-    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, since)
-    return CompiledView(meaning, better.fired, plan, reads, since)  # plan/: algebra → operators
+    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
+    return CompiledView(meaning, better.fired, plan, reads, start)  # plan/: algebra → operators
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class CompiledStore:
         """The physical plans of all views."""
         return {name: view.physical for name, view in self.views.items()}
 
-    def operator_names(self, without: str | None = None) -> set[str]:
-        """Return the names under which the operators of all views, or all but one, keep their state."""
-        plans = (plan for view, plan in self.plans.items() if view != without)
+    def operator_names(self, without: Container[str] = ()) -> set[str]:
+        """Return the names under which the operators of all views, or all but some, keep their state."""
+        plans = (plan for view, plan in self.plans.items() if view not in without)
         return {operator.name.casefold() for operator in stateful_operators(plans)}
 
     @property
@@ -101,28 +101,32 @@ class CompiledStore:
         return [e for e in self.catalog if isinstance(e, StreamEntry)]
 
     @property
-    def fed(self) -> list[FedEntry]:
+    def sourced_entries(self) -> list[FedEntry]:
         """The streams and tables that have a source."""
         return [e for e in self.catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
 
 
 def compile_store(
-    catalog: Catalog, since: Mapping[str, int] | None = None, before: CompiledStore | None = None
+    catalog: Catalog, starts: Mapping[str, ViewStart] | None = None, before: CompiledStore | None = None
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
-    `since` has the bounds at which views were created when the store had already run.
+    `starts` says where views begin that were created when the store had already run.
     """
     known = {} if before is None else before.views
     found: dict[str, CompiledView] = {}
     for entry in catalog:
         if isinstance(entry, ViewEntry):
-            _compile_entry(entry, catalog, since or {}, known, found)
+            _compile_entry(entry, catalog, starts or {}, known, found)
     return CompiledStore(catalog, found)
 
 
 def _compile_entry(
-    entry: ViewEntry, catalog: Catalog, since: Mapping[str, int], known: Views, found: dict[str, CompiledView]
+    entry: ViewEntry,
+    catalog: Catalog,
+    starts: Mapping[str, ViewStart],
+    known: Views,
+    found: dict[str, CompiledView],
 ) -> None:
     """Compile a view after the views that it reads."""
     if entry.name in found:
@@ -130,24 +134,24 @@ def _compile_entry(
     for name in entry.depends_on:
         below = catalog.get(name)
         if isinstance(below, ViewEntry):
-            _compile_entry(below, catalog, since, known, found)
-    meaning, begin, old = view_plan(entry, catalog), since.get(entry.name), known.get(entry.name)
+            _compile_entry(below, catalog, starts, known, found)
+    meaning, start, old = view_plan(entry, catalog), starts.get(entry.name), known.get(entry.name)
     current = [found[name] for name in entry.depends_on if name in found]
-    same = old is not None and old.meaning is meaning and old.since == begin
+    same = old is not None and old.meaning is meaning and old.start == start
     if old is None or not same or any(all(view is not c for c in current) for view in old.reads):
-        old = compile_plan(meaning, catalog, found, begin)
+        old = compile_plan(meaning, catalog, found, start)
     found[entry.name] = old
 
 
 def explain_script(
-    script: str, catalog: Catalog | None = None, since: Mapping[str, int] | None = None
+    script: str, catalog: Catalog | None = None, starts: Mapping[str, ViewStart] | None = None
 ) -> Explanation:
     """Explain the plans of all views, event streams and queries in a script, as they would run.
 
     A query is explained as a view. The catalog is not changed.
     """
     known = Catalog() if catalog is None else catalog.copy()
-    return explain_statements(_declared(script, known), known, since)
+    return explain_statements(_declared(script, known), known, starts)
 
 
 def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
@@ -158,28 +162,28 @@ def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
 
 
 def explain_statements(
-    statements: Iterator[S.Statement], catalog: Catalog, since: Mapping[str, int] | None = None
+    statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart] | None = None
 ) -> Explanation:
     """Explain bound statements; the catalog has their streams, tables and views."""
-    return explain_plans(_explained_plans(statements, catalog, since or {}), catalog)
+    return explain_plans(_explained_plans(statements, catalog, starts or {}), catalog)
 
 
 def _explained_plans(
-    statements: Iterator[S.Statement], catalog: Catalog, since: Mapping[str, int]
+    statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart]
 ) -> Iterator[ExplainedPlan]:
     store: CompiledStore | None = None
     for statement in statements:
         match statement:
             case S.Create(entry, plan) if isinstance(entry, ViewEntry) and plan is not None:
-                store = compile_store(catalog, since, store)
+                store = compile_store(catalog, starts, store)
                 view = store.views[entry.name]
                 plan = N.View(entry.name, view.plan)
                 yield ExplainedPlan("view", entry.name, plan, view.rules, view.lowering)
             case S.Create(entry, plan) if plan is not None:
-                store = compile_store(catalog, since, store)
+                store = compile_store(catalog, starts, store)
                 view = compile_plan(plan, catalog, store.views)
                 yield ExplainedPlan(entry.kind, entry.name, view.plan, view.rules, view.lowering)
             case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
-                store = compile_store(catalog, since, store)
+                store = compile_store(catalog, starts, store)
                 view = compile_plan(query.plan, catalog, store.views)
                 yield ExplainedPlan("query", None, view.plan, view.rules, view.lowering)

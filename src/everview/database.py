@@ -17,6 +17,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
+from everview.plan.views import ViewStart
 from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
@@ -80,7 +81,7 @@ class Database:
         self._catalog = pipeline.store.load_catalog()
         self._locked = False
         self._compiled: CompiledStore | None = None
-        self._since: Mapping[str, int] = {}
+        self._starts: Mapping[str, ViewStart] = {}
 
     def __enter__(self) -> Database:
         return self
@@ -117,7 +118,7 @@ class Database:
             case S.Select(query):
                 return self._answer(query)
             case S.Explain():
-                return str(explain_statements(iter([statement]), self._catalog, self.manifest().since))
+                return str(explain_statements(iter([statement]), self._catalog, self.manifest().starts))
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 return Report("\n".join(names), tuple({"name": name} for name in names))
@@ -171,7 +172,8 @@ class Database:
         """Create an entry; creating exactly the same entry again changes nothing."""
         if self._catalog.entries.get(entry.name.casefold()) == entry:
             return
-        self._require_stopped()
+        if not isinstance(entry, ViewEntry):
+            self._require_stopped()
         if isinstance(entry, EventStreamEntry):
             raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
         if plan is not None:
@@ -181,8 +183,10 @@ class Database:
         if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
             self._pipeline.forget_names(self._views())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
-            self._pipeline.begin_view(entry, known)
-        elif isinstance(entry, StreamEntry):
+            self._pipeline.create_view(entry, known, self._views())
+            declare(statement, self._catalog)
+            return
+        if isinstance(entry, StreamEntry):
             self._pipeline.begin_stream(entry)
         self._remember(statement)
 
@@ -219,10 +223,10 @@ class Database:
 
     def _views(self) -> CompiledStore:
         """Return the compiled views; compile again only those whose catalog entries have changed."""
-        since = self.manifest().since
-        if self._compiled is None or self._compiled.catalog != self._catalog or self._since != since:
-            self._compiled = compile_store(self._catalog.copy(), since, self._compiled)
-            self._since = since
+        starts = self.manifest().starts
+        if self._compiled is None or self._compiled.catalog != self._catalog or self._starts != starts:
+            self._compiled = compile_store(self._catalog.copy(), starts, self._compiled)
+            self._starts = starts
         return self._compiled
 
     def _reload(self) -> None:
@@ -282,6 +286,10 @@ class Database:
         with self._without_refused_views():
             self._pipeline.start(self._views(), interval, progress)
 
+    def show_backfill(self, show: Callable[[str], None]) -> None:
+        """Call `show` with a line of text whenever the computation of a new view has come further."""
+        self._pipeline.report_backfill = lambda done: show(f"{', '.join(done.views)}: {done.text}")
+
     def wait(self) -> None:
         """Wait while steps run in the background; raise the error that ended them."""
         self._pipeline.wait()
@@ -313,7 +321,7 @@ class Database:
     def explain(self, sql: str) -> Explanation:
         """Return the plan of a script: it prints as text, and a notebook shows it as a picture."""
         self._pipeline.check()
-        return explain_script(sql, self._catalog, self.manifest().since)
+        return explain_script(sql, self._catalog, self.manifest().starts)
 
     def view(self, name: str) -> ChartView:
         """Return a view for charts: `db.view("v").plot()` draws its numbers over time."""

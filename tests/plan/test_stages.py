@@ -74,7 +74,7 @@ def test_one_exchange_and_no_way_back(name: str) -> None:
     found = staged(ONE_STAGE[name])
     assert len(found) == 1
     assert found[0].exchanges
-    assert not found[0].hands_on
+    assert not found[0].handed_registers
     assert {view for view, _ in found[0].writes} == {"v0"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
@@ -11,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import obstore
 import pyarrow.fs as arrow_fs
 import pytest
 
@@ -18,9 +18,6 @@ from everview.errors import StoreError
 from everview.storage.conditional import ConditionalObject
 from everview.storage.files import Files
 from everview.storage.lock import LOCK, FileLock, Holder
-
-obstore = pytest.importorskip("obstore")
-
 
 SERVER = """
 import sys
@@ -67,18 +64,16 @@ def test_an_object_is_made_once_and_replaced_as_it_was_read() -> None:
 def bucket() -> Iterator[Files]:
     """A store in an S3 server on this machine.
 
-    moto is no development dependency, as it holds python-dateutil below 3: have it in another environment,
-    and `moto_server` on the path. It looks for an object and then writes it, in two steps, so it serves one
-    request at a time here.
+    moto is no development dependency, as it holds python-dateutil below 3: `make test` makes an environment
+    for it. It looks for an object and then writes it, in two steps, so it serves one request at a time here.
     """
-    command = shutil.which("moto_server")
-    if command is None:
-        pytest.skip("needs moto_server on the path")
+    python = Path(__file__).parents[2] / ".venv-s3" / "bin" / "python"
+    if not python.exists():
+        pytest.fail("there is no S3 server: run `make .venv-s3/.ready`")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    python = str(Path(command).resolve().parent / "python")
-    server = subprocess.Popen([python, "-c", SERVER, str(port)], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([str(python), "-c", SERVER, str(port)], stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             with socket.socket() as probe:
@@ -94,6 +89,7 @@ def bucket() -> Iterator[Files]:
         server.wait()
 
 
+@pytest.mark.slow
 def test_one_of_two_writers_gets_the_lock(bucket: Files) -> None:
     assert bucket.conditional(LOCK) is not None
     for _ in range(20):
@@ -103,6 +99,7 @@ def test_one_of_two_writers_gets_the_lock(bucket: Files) -> None:
         assert not bucket.exists(LOCK)
 
 
+@pytest.mark.slow
 def test_one_of_two_writers_takes_over_from_a_process_that_is_gone(bucket: Files) -> None:
     for _ in range(5):
         there = bucket.conditional(LOCK)

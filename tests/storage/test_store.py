@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,7 @@ def test_clean_keeps_what_is_named_and_nothing_else_of_ours(tmp_path: Path) -> N
         }  # fmt: skip
         assert store.clean(keep_manifests=2).files == 0
         assert store.clean(keep_manifests=0).files >= 1, "the last manifest stays"
-        assert store.manifest() == manifest
+        assert replace(store.manifest(), catalog=None) == manifest
 
 
 def test_clean_before_the_first_step(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def evaluate_slice(
 
 
 def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
-    """Whether a step is faster in the driver than as a Spark job: one stage, and few rows in all."""
+    """Return whether a step is faster in the driver than as a Spark job: one stage, and few rows in all."""
     if len(programs) != 1:
         return False
     rows = sum(piece.run.rows for found in pieces.values() for piece in found)

@@ -63,7 +63,7 @@ _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] 
 
 @contextmanager
 def explained_failures(fed: Sequence[FedEntry] = (), doing: str = "a step failed") -> Iterator[None]:
-    """What Spark raises inside is raised as an error that a person can read."""
+    """Raise what Spark raises inside as an error that a person can read."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -73,7 +73,7 @@ def explained_failures(fed: Sequence[FedEntry] = (), doing: str = "a step failed
 def failure(
     error: BaseException, fed: Sequence[FedEntry] = (), doing: str = "a step failed"
 ) -> EverviewError:
-    """The error that a person is shown for what Spark or a task raised while it was `doing` something."""
+    """Return the error to show for what Spark or a task raised while it was `doing` something."""
     if isinstance(error, EverviewError):
         return error
     text = str(error)
@@ -108,7 +108,7 @@ def failure(
 
 
 def _unreadable(path: str, text: str) -> StoreError:
-    """What is said of a file that Spark was reading."""
+    """Return what to say of a file that Spark was reading."""
     if _DENIED.search(text):
         return StoreError(
             f"{path} cannot be read: this user has no right to read it",
@@ -126,7 +126,7 @@ def _unreadable(path: str, text: str) -> StoreError:
 
 
 def _python_error(text: str) -> str:
-    """The last line of a Python traceback.
+    """Return the last line of a Python traceback.
 
     >>> _python_error("Traceback (most recent call last):\\n  File x\\nValueError: odd\\n\\n\\tat org.x.Y")
     'ValueError: odd'

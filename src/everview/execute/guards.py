@@ -47,7 +47,7 @@ _ENOUGH = 128 * _MEGABYTE
 
 
 def catalyst_sql(expression: Expression) -> str:
-    """The expression as SQL for Spark, which yields NULL where it would raise an error.
+    """Return the expression as SQL for Spark, which yields NULL where it would raise an error.
 
     >>> ts, hours = Column("ts", T.TIMESTAMP), Column("hours", T.INT)
     >>> catalyst_sql(Arithmetic("+", ts, Arithmetic("*", Literal(3_600_000_000, T.INTERVAL), hours)))
@@ -96,7 +96,7 @@ def _guard(e: Expression) -> Expression:
 
 
 def _as_operand(operand: Expression, type_: T.DataType) -> Expression:
-    """An operand that Spark converts by itself, except where it raises an error or refuses a bare NULL."""
+    """Return an operand that Spark converts by itself; cast it where Spark would fail or refuse a NULL."""
     if operand.type == T.VOID and type_ != T.VOID:
         return Literal(None, type_)
     if type_ == T.TIMESTAMP and operand.type in (T.DATE, T.STRING):
@@ -110,14 +110,14 @@ def _as(operand: Expression, type_: T.DataType) -> Expression:
 
 
 def _dated(text: Expression, type_: T.DataType) -> Expression:
-    """A text for a timestamp, NULL where it has no date: Spark would add the day on which it runs."""
+    """Return a text to cast to a timestamp, NULL if it has no date: Spark would add the current day."""
     if text.type != T.STRING or type_ != T.TIMESTAMP:
         return text
     return Written(without_date_null(expression_sql(text)), T.STRING)
 
 
 def without_date_null(text: str) -> str:
-    """SQL for a text, NULL where it is a time of day. With a date, the first colon stands further behind.
+    """Return the SQL of a text that is NULL if it is a time of day: with a date, the first colon comes later.
 
     Spark also takes what begins with a T for a time of day.
     """
@@ -126,7 +126,7 @@ def without_date_null(text: str) -> str:
 
 
 def try_cast_sql(value: str, type_: T.DataType, is_text: bool) -> str:
-    """SQL for a value in another type, NULL where it has none: all input that is cast goes through here.
+    """Return the SQL of a cast that is NULL where the other type has no such value; all input uses it.
 
     Spark takes a time without a day for one of today, so that the answer would change with the clock.
     """
@@ -138,7 +138,7 @@ _TRIES = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 
 
 def _guard_arithmetic(e: Arithmetic) -> Expression:
-    """Dates and integers wrap, decimals become NULL by themselves; timestamps and intervals are tried."""
+    """Return guarded arithmetic: dates and integers wrap, decimals become NULL; timestamps are tried."""
     a, b = e.left.type, e.right.type
     if T.VOID in (a, b):
         a, b = (b, b) if a == T.VOID else (a, a)
@@ -157,7 +157,7 @@ _DAY_0 = "DATE '1970-01-01'"
 
 
 def _tried(e: Expression) -> Expression:
-    """An expression that is NULL where it would raise an error: carried through a function that tries it."""
+    """Return an expression that is NULL where it would raise an error, by a function that catches it."""
     text = expression_sql(e)
     match e.type.name:
         case "TIMESTAMP" | "INTERVAL":
@@ -196,7 +196,7 @@ def _guard_like(call: Call) -> Expression:
 
 
 def _guard_regex(call: Call) -> Expression:
-    """A constant pattern is compiled with the plan, before anything is tried: only a valid one may be one."""
+    """Return a pattern; only a valid one stays constant, because Spark compiles those when it plans."""
     text, pattern, *more = call.arguments
     text = _short_enough(text, pattern)
     call = Call(call.name, (text, pattern, *more))
@@ -225,7 +225,7 @@ def fit_search(stack: int) -> None:
 
 
 def _short_enough(text: Expression, pattern: Expression) -> Expression:
-    """The text to search, NULL where it is too long for a pattern with a group."""
+    """Return the text to search, NULL if it is too long for a pattern with a group."""
     if isinstance(pattern, Literal) and "(" not in str(pattern.value):
         return text
     fits = f"length({expression_sql(text)}) <= {_Search.longest}"
@@ -235,7 +235,7 @@ def _short_enough(text: Expression, pattern: Expression) -> Expression:
 
 
 def _fits_groups(call: Call, pattern: str) -> bool:
-    """Whether the groups that a call asks for are surely those of its pattern."""
+    """Return whether the pattern of a call certainly has the group that it asks for."""
     compiled = regex(pattern)
     groups = 0 if compiled is None else compiled.groups
     asked = call.arguments[2] if len(call.arguments) > 2 else Literal(1, T.INT)
@@ -248,7 +248,7 @@ def _fits_groups(call: Call, pattern: str) -> bool:
 
 
 def _guard_length(call: Call) -> Expression:
-    """lpad, rpad, space: no more than LONGEST_TEXT."""
+    """Guard lpad, rpad and space: the result has at most LONGEST_TEXT characters."""
     at = 0 if call.name == "space" else 1
     length = call.arguments[at]
     if isinstance(length, Literal) and isinstance(length.value, int) and length.value <= LONGEST_TEXT:
@@ -260,7 +260,7 @@ def _guard_length(call: Call) -> Expression:
 
 
 def _guard_digits(call: Call) -> Expression:
-    """round, bround: a carry may not fit the widest decimal, and Java fails on scales beyond all numbers."""
+    """Guard round and bround: a carry may not fit the widest decimal, and Java fails on huge scales."""
     if len(call.arguments) == 2 and isinstance(digits := call.arguments[1], Literal):
         most = None if digits.value is None else max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits.value))))
         call = Call(call.name, (call.arguments[0], Literal(most, T.INT)))
@@ -268,7 +268,7 @@ def _guard_digits(call: Call) -> Expression:
 
 
 def _guard_nullif(call: Call) -> Expression:
-    """Spark compares a date with a timestamp as timestamps, and there may be none for the date."""
+    """Guard a comparison of a date with a timestamp: Spark casts the date, which may have no timestamp."""
     a, b = call.arguments
     if {a.type, b.type} != {T.DATE, T.TIMESTAMP}:
         return call

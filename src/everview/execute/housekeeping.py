@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.execute.kept import REPLACED
 from everview.execute.pieces import merge_waiting, pieces_of
 from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
 from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame
@@ -32,17 +33,18 @@ _MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and
 
 
 def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
-    """Up to which instant the changes of a view may be forgotten; what ended by then is not seen again."""
+    """Return the instant up to which the changes of each view may be forgotten."""
     seen = min(manifest.bound, manifest.present)
     return {
-        TraceId("view", e.name): seen - e.history
+        TraceId("view", e.name, part): seen - e.history
         for e in catalog
         if isinstance(e, ViewEntry) and e.history < INFINITY and seen > BEFORE_ALL + e.history
+        for part in ("", REPLACED)
     }
 
 
 def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Manifest:
-    """Without what nobody can ask for any more.
+    """Return the manifest without rows that no query can read any more.
 
     Gone are the state of operators that no view has, all of entries that were dropped, rows of sources that
     every view has seen, runs of changes that ended before the history of their view, and what was scheduled
@@ -74,7 +76,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
 
 
 def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
-    """With the new changes of COMPLETE views added to their present answers.
+    """Return the manifest with the new changes of COMPLETE views added to their present answers.
 
     The answer of such a view at the present is a trace of its own: the same runs at first, but merging makes
     them one table without a past, however long the history of the view grows.
@@ -90,7 +92,7 @@ def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
 
 
 def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
-    """With fewer, larger runs where they have added up: one job, if there is anything to merge.
+    """Merge small runs that have added up: one job, if there are any.
 
     Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
     that a slice reads only its own. Where many runs of them wait, they are few rows each, and merged at once.
@@ -138,13 +140,13 @@ class MergeTask:
     step: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A line for each run that was written."""
+        """Yield a line for each run that was written."""
         for batch in batches:
             for trace, run in self.merged(batch.column(0).to_pylist()):
                 yield run_line(trace, run)
 
     def merged(self, numbers: Iterable[int]) -> Iterator[tuple[TraceId, Run]]:
-        """The runs that were written for some of the groups."""
+        """Yield the runs that were written for some of the groups."""
         for number in numbers:
             trace, runs, horizon = self.groups[number]
             rows = Trace(trace, runs, self.files).read(until_after=horizon)
@@ -154,7 +156,7 @@ class MergeTask:
 
 
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:
-    """The changes of a view may cancel, if some take others back; rows of streams are those that came."""
+    """Return whether rows may cancel: changes of a view with retractions may, rows of streams never."""
     if trace.kind == "complete":
         return consolidate_frame(rows, horizon)
     return consolidate_frame(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows

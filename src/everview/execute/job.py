@@ -76,7 +76,7 @@ def chain(
         rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
         if PARTITION in rows.columns:
             rows = rows.repartitionById(partitions, F.col(PARTITION))
-        types = [stage.types(register) for register in stage.hands_on]
+        types = [stage.types(register) for register in stage.handed_registers]
         out = SlotLayout.of(types) if types else None
         done = rows.mapInArrow(task(given, out), RUN_LINES if out is None else handed_on_schema(out))
         handed_on = None if out is None else _HandedOn(done, out, types)
@@ -90,7 +90,7 @@ def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
 
 
 def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool) -> bool:
-    """Whether no rows come to a stage through Spark."""
+    """Return whether no rows come to a stage through Spark."""
     bases = [path.base for port in stage.ports for path in port.paths]
     return not any(
         isinstance(base, int)

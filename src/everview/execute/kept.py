@@ -19,6 +19,8 @@ from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 
+REPLACED = "replaced"  # the changes of a view from before it was replaced
+
 
 class Kept:
     """Reads the rows of the runs that a manifest names."""
@@ -50,9 +52,9 @@ class Kept:
         runs = [r for r in self.runs(scan) if r.least_from <= upto]
         return self.read(runs, scan.of, (scan.since, upto))
 
-    def all_rows(self, scan: P.ScanOperator) -> DataFrame:
-        """Return all kept changes of a view, including those that begin later."""
-        return self.read(self.runs(scan), scan.of)
+    def later_rows(self, scan: P.ScanOperator, b0: int) -> DataFrame:
+        """Return all kept changes of a view that begin after an instant, including those of the future."""
+        return self.read(self.runs(scan), scan.of, (b0, INFINITY))
 
     def rows_at(self, scan: P.ScanOperator, t: int, now: bool = False) -> DataFrame:
         """Return the rows that hold at an instant, as rows of that instant; not consolidated.
@@ -62,15 +64,22 @@ class Kept:
         if self.is_clock(scan):
             rows = self._ticks(BEFORE_ALL, t)
         else:
-            there = (
-                self.manifest.runs(TraceId("complete", scan.relation))
-                if now and scan.source == "view"
-                else ()
-            )
-            runs = [r for r in there or self.runs(scan) if r.least_from <= t < r.greatest_until]
+            runs = [r for r in self._runs_at(scan, t, now) if r.least_from <= t < r.greatest_until]
             rows = self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(t)} AND {UNTIL} > {long_sql(t)}")
         columns = [P.column(i) for i in range(len(scan.of))]
         return rows.selectExpr(*columns, f"{long_sql(t)} AS {FROM}", f"{long_sql(t + 1)} AS {UNTIL}", N)
+
+    def _runs_at(self, scan: P.ScanOperator, t: int, now: bool) -> tuple[Run, ...]:
+        if scan.source == "view" and now:
+            return self.manifest.runs(TraceId("complete", scan.relation)) or self.runs(scan)
+        if scan.source == "view" and t < self._replaced_at(scan.relation):
+            return self.manifest.runs(TraceId("view", scan.relation, REPLACED))
+        return self.runs(scan)
+
+    def _replaced_at(self, view: str) -> int:
+        """Return the instant before which another definition of a view counts, if its changes are kept."""
+        found = self.manifest.replaced.get(view)
+        return BEFORE_ALL if found is None or found.columns_changed else found.at
 
     def runs(self, scan: P.ScanOperator) -> tuple[Run, ...]:
         """Return the runs that a scan reads."""
@@ -87,7 +96,7 @@ class Kept:
         return TraceId("inbox", scan.relation)
 
     def is_clock(self, scan: P.ScanOperator) -> bool:
-        """Whether a scan reads the built-in clock."""
+        """Return whether a scan reads the built-in clock."""
         return scan.relation == CLOCK and CLOCK not in self.catalog.entries
 
     def read(
@@ -107,7 +116,7 @@ class Kept:
 
     def _ticks(self, b0: int, b1: int) -> DataFrame:
         """Return the ticks of the clock, from the least timestamp of the first slice to the present."""
-        start, present = self.manifest.ticking
+        start, present = self.manifest.clock_range
         end, grain = min(b1, present), self.catalog.clock_grain
         if end < start:
             return nothing(self.session, spark_schema(P.ScanOperator(CLOCK, _CLOCK_TYPES).types))

@@ -35,7 +35,7 @@ class PartitionedInputFile:
     everywhere: bool
 
     def read(self, files: Files, partition: int, slice_: Slice) -> Frame | None:
-        """The rows of a partition that come to be in a slice; None if there are none."""
+        """Return the rows of a partition that begin in a slice; None if there are none."""
         rows = files.read_part(self.run.path, 0 if self.everywhere else partition)
         if self.run.least_from <= slice_.b0 or self.run.greatest_from > slice_.b1:
             at = pl.col(AT if AT in rows.columns else FROM)
@@ -88,7 +88,7 @@ def write_piece(
     partitions: int,
     here: int,
 ) -> Run | None:
-    """Writes what a lane takes of the rows of a run; None if that is nothing.
+    """Write the piece of a run for a lane; return None if the lane takes none of its rows.
 
     Rows that may stay wherever they are go to the partition of their task.
     """
@@ -107,7 +107,7 @@ def write_piece(
 
 
 def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
-    """The rows of each partition, in the order in which they came."""
+    """Return the rows of each partition, in the order in which they came."""
     if partitions == 1:
         return [rows]
     order = np.argsort(places, kind="stable")
@@ -125,7 +125,7 @@ class Due:
 
 
 def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
-    """The pieces that hold rows of a slice, and the runs that were written when there were other lanes."""
+    """Return the pieces that hold rows of a slice, and the runs that were written for other lanes."""
     pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
     for scan in {lane.scan: None for lane in lanes}:
@@ -143,7 +143,7 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
 
 
 def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[TraceId, tuple[Run, ...]]:
-    """Fewer, larger runs where many of a source wait for the bound, with their pieces."""
+    """Merge runs of a source, with their pieces, where many wait for the bound."""
     changed: dict[TraceId, tuple[Run, ...]] = {}
     ports = manifest.of("port")
     for trace, runs in manifest.of("inbox").items():
@@ -167,7 +167,7 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
 
 
 def _merged_pieces(pieces: Sequence[Run], arrival: ArrivalId, port: TraceId, files: Files) -> Run:
-    """One piece in the place of some, part by part."""
+    """Merge some pieces into one, part by part."""
     read = [files.read_parts(piece.path) for piece in pieces]
     parts = [stack_frames(frames) for frames in zip(*read, strict=True)]
     begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
@@ -180,6 +180,6 @@ def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple
 
 
 def pieces_of(manifest: Manifest) -> dict[TraceId, tuple[Run, ...]]:
-    """The pieces whose runs still wait."""
+    """Return the pieces of runs that still wait for the bound."""
     waiting = {run.arrival for runs in manifest.of("inbox").values() for run in runs}
     return {t: tuple(r for r in runs if r.arrival in waiting) for t, runs in manifest.of("port").items()}

@@ -48,7 +48,7 @@ class Prepared:
         named: Callable[[P.Operator], str] = attrgetter("name"),
         fused: bool = True,
     ) -> Prepared:
-        """The stages for some plans. Kernels that have state must find it where it lies."""
+        """Return the stages for some plans; operators that have state keep its partitioning."""
         names = {kernel: named(kernel) for kernel in stateful_operators(plans.values())}
         fixed = _fixed(names, before)
         return cls(_stages(tuple(plans.items()), tuple(fixed.items()), fused), names)
@@ -72,7 +72,7 @@ class Prepared:
         slice_: Slice,
         pieces: Pieces = MappingProxyType({}),
     ) -> list[Program]:
-        """What the tasks of each stage run."""
+        """Return the program of each stage."""
         kept: dict[tuple[int, int], dict[int, dict[str, tuple[Run, ...]]]] = defaultdict(dict)
         for trace, runs in before.items():
             if trace.kind == "state" and trace.owner in self._places:
@@ -98,7 +98,7 @@ class Prepared:
         return programs
 
     def evaluated(self, reports: Iterable[StageReport], before: Traces) -> Evaluated:
-        """What is kept after a step, from what its tasks tell."""
+        """Return the traces after a step, from the reports of its tasks."""
         traces: dict[TraceId, tuple[Run, ...]] = {}
         views = {view for stage in self.stages for view, _ in stage.writes}
         changes = dict.fromkeys(sorted(views), 0)
@@ -118,7 +118,7 @@ class Prepared:
 
 
 def _fixed(names: Mapping[P.StatefulOperator, str], before: Traces) -> dict[P.StatefulOperator, Route]:
-    """By which keys the state of each kernel lies that has some."""
+    """Return the keys by which the state of each operator is partitioned, if it has any."""
     routes: dict[str, Route] = {}
     for trace, runs in before.items():
         if trace.kind != "state" or not runs:
@@ -142,6 +142,6 @@ def _stages(
 
 @lru_cache(maxsize=128)
 def _bare(stage: Stage) -> Stage:
-    """The stage without the plans that it was made from: a task needs only what it does."""
+    """Return the stage without the plans that it was made from; tasks do not need them."""
     ports = tuple(replace(port, paths=()) for port in stage.ports)
     return replace(stage, ports=ports, nodes=tuple(replace(node, kernel=None) for node in stage.nodes))

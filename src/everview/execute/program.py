@@ -47,7 +47,7 @@ class Program:
     state_rows: int = 0
 
     def run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
-        """Runs the work over the rows of the ports; a stage that only writes may have no partition."""
+        """Run the program over the rows of the ports; a stage that only writes may have no partition."""
         done = TaskReport(partition)
         registers = list(given) if partition is None else self._with_pieces(given, partition)
         # An aggregate without keys has one row from the beginning of time: in one partition only.
@@ -65,11 +65,11 @@ class Program:
                 rows = [frame for frame in below if frame is not None]
                 registers.append(work.node.apply(rows) if rows else None)
         self._write_views(registers, done)
-        done.handed_on = [self._leaving(registers, i) for i in self.stage.hands_on]
+        done.handed_on = [self._leaving(registers, i) for i in self.stage.handed_registers]
         return done
 
     def _with_pieces(self, given: Sequence[Frame | None], partition: int) -> list[Frame | None]:
-        """The rows of the ports with those that lie ready."""
+        """Return the rows of the ports with those of the pieces."""
         ports = list(given)
         for port, pieces in enumerate(self.pieces):
             found = [piece.read(self.files, partition, self.slice) for piece in pieces]
@@ -78,7 +78,7 @@ class Program:
         return ports
 
     def _leaving(self, registers: Sequence[Frame | None], number: int) -> Frame | None:
-        """The rows of a register; those that were taken back at once are gone."""
+        """Return the rows of a register, consolidated if some may cancel."""
         rows = registers[number]
         rows = consolidate_frame(rows) if rows is not None and number in self.stage.cancelling else rows
         return None if rows is None or rows.is_empty() else rows
@@ -97,7 +97,7 @@ class Program:
 
 
 def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
-    """Where a stage writes the changes of a view: where the partition is known, the same every time."""
+    """Return the path for the changes of a view: where the partition is known, the same in every attempt."""
     if partition is None:
         return TraceId("view", view).unique_path(step)
     return TraceId("view", view, partition=partition).path(step, stage)
@@ -146,7 +146,7 @@ class _OperatorStep:
     partition: int
 
     def run(self, given: Sequence[Frame | None], slice_: Slice, done: TaskReport) -> Frame | None:
-        """What the kernel emits; its state grows by what it adds."""
+        """Return the rows that an operator emits; its state grows by the rows that it adds."""
         output: Frame | None = None
         added: dict[str, Frame] = {}
         if any(frame is not None for frame in given) or self._is_due(slice_):
@@ -159,7 +159,7 @@ class _OperatorStep:
         return None if output is None or output.is_empty() else cast_columns(output, self.operator.types)
 
     def _is_due(self, slice_: Slice) -> bool:
-        """Whether there is work without new rows; asked of what runs know, without reading them."""
+        """Return whether there is work without new rows; no run is read to find out."""
         due = (slice_.b0, slice_.b1)
         queues = (run for part in self._queues for run in self.runs.get(part, ()))
         return self.operator.runs_without_rows(slice_, any(self.runs.values())) or any(
@@ -192,7 +192,7 @@ class _OperatorStep:
         )
 
     def _keep(self, part: str, added: Frame | None, bound: int, done: TaskReport) -> None:
-        """Appends what was added, drops what has ended, merges what is worth it."""
+        """Append the new rows of a state, drop runs that have ended, and merge small ones."""
         before = self.runs.get(part, ())
         grown = self._trace(part).drop_expired(bound)
         if added is not None:

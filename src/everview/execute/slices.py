@@ -1,4 +1,4 @@
-"""From one manifest to the next: the slice of a step, and the first slice of a view that is made later."""
+"""From one manifest to the next: the slice of a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.views import cut_at_views, find_views
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 
@@ -23,7 +22,7 @@ MARKS = 1000  # steps after which a reader of changes can no longer resume
 
 
 def first_instant(manifest: Manifest) -> int:
-    """Return the instant from which a view that is made now answers: it begins at the bound."""
+    """Return the instant from which a view answers that begins now, at the bound."""
     return min(manifest.bound, manifest.present)
 
 
@@ -36,7 +35,7 @@ def next_slice(
     plans = views.plans
     changes = dict.fromkeys(plans, 0)
     if moved.bound > before.bound:
-        slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.ticking)
+        slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.clock_range)
         kept = Kept(session, files, moved, views.catalog)
         ready = due(source_lanes(views, before, partitions), moved, slice_)
         scans = {
@@ -55,34 +54,5 @@ def next_slice(
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:
     """Return the lanes by which the rows of sources come to the operators."""
-    streams = {e.name for e in views.fed if isinstance(e, StreamEntry)}
+    streams = {e.name for e in views.sourced_entries if isinstance(e, StreamEntry)}
     return lanes_of(Prepared.of(views.plans, manifest.traces).stages, streams, partitions)
-
-
-def first_slice(
-    session: SparkSession, store: Store, views: CompiledStore, before: Manifest, name: str
-) -> Manifest:
-    """Return the store with a view that begins at the bound.
-
-    The view is evaluated up to the bound over the kept rows of streams and tables and the kept changes of the
-    views that it reads. The state of its operators goes on from there.
-    """
-    step = before.step + 1
-    since = {**before.since, name: first_instant(before)}
-    view = views.views[name]
-    others = {views.plans[v]: v for v in find_views(view.plan, views.views)}
-    plan, origin = cut_at_views(view.physical, others)
-    kept = Kept(session, store.files, before, views.catalog)
-    scans = {
-        s: kept.known_rows(s, before.bound) if s.source == "rows" else kept.all_rows(s)
-        for s in scans_of([plan])
-    }
-    slice_ = Slice(BEFORE_ALL, before.bound, True, *before.ticking)
-    done = evaluate_slice(
-        session, store.files, store.settings.partitions, {name: plan}, scans, {}, step, slice_,
-        named=lambda operator: origin.get(operator, operator).name,
-    )  # fmt: skip
-    running = views.operator_names(without=name)
-    new = {t: r for t, r in done.traces.items() if t.kind == "view" or t.owner not in running}
-    after = replace(before.with_traces(new), step=step, since=since)
-    return completed(before, after, views.catalog)

@@ -9,7 +9,7 @@ from everview.errors import StoreError
 
 
 def file_name(uri: str) -> str:
-    """A file as it is shown: the path, if it is one of this machine.
+    """Return a file as it is shown: as a path if it is local.
 
     >>> file_name("file:///data/a%20b.csv"), file_name("s3a://b/a.csv")
     ('/data/a b.csv', 's3a://b/a.csv')
@@ -18,7 +18,7 @@ def file_name(uri: str) -> str:
 
 
 def path_with_colon(text: str) -> StoreError | None:
-    """What is said where Hadoop takes a name with a colon for a URI; it cannot read such a file."""
+    """Return the message for a name with a colon, which Hadoop takes for a URI and cannot read."""
     found = re.search(r"Relative path in absolute URI: ([^\n]*)", text)
     if found is None:
         return None
@@ -30,13 +30,13 @@ def path_with_colon(text: str) -> StoreError | None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what Spark says, without its error class."""
+    """Return the first line of a message of Spark, without its error class."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", line)
 
 
 def cause(text: str) -> str:
-    """The innermost cause that Spark tells, on one line.
+    """Return the innermost cause of an error of Spark, on one line.
 
     >>> cause("An error occurred while calling o1.x.\\n: java.lang.RuntimeException: no [x]\\n\\tat a.b")
     'no [x]'

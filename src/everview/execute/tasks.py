@@ -38,7 +38,7 @@ class StageTask:
     handed_on: SlotLayout | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Runs the stage; yields what it hands on, and a line with what was done here and before."""
+        """Run the stage; yield the rows that it hands on, and a report line."""
         received = [b for b in batches if b.num_rows]
         if not received:
             return
@@ -59,7 +59,7 @@ class StageTask:
         settle_down()
 
     def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
-        """The rows of a port, their columns named by position again; None if there are none."""
+        """Return the rows of a port, their columns named by position again; None if there are none."""
         if not isinstance(self.given, SlotLayout):
             return self._split(sides, side, self.given)
         rows = sides.get((side,))
@@ -71,7 +71,7 @@ class StageTask:
     def _split(
         self, sides: dict[tuple[object, ...], Frame], port: int, split: ProjectionsByNumber
     ) -> Frame | None:
-        """What a port takes of rows that come once for all ports."""
+        """Return the rows of a port, from rows that come once for all ports."""
         found = [
             projection.take(projection.wanted(sides[number,]))
             for number, takers in split.items()
@@ -84,7 +84,7 @@ class StageTask:
 
 @functools.cache
 def settle_down() -> None:
-    """Once in a process: what has been imported is left out when Python looks for garbage.
+    """Exclude all imported modules from garbage collection, once in a process.
 
     Spark does that after every task, and it takes longer than a small task itself.
     """
@@ -95,7 +95,7 @@ def settle_down() -> None:
 def _handed_on(
     parts: Sequence[Frame | None], layout: SlotLayout, line: str, partition: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that the next stage reads, each part under its number, and a line for its partition."""
+    """Yield the rows that the next stage reads, each part under its number, and a line for its partition."""
     frames = [_in_slots(part, layout, number) for number, part in enumerate(parts) if part is not None]
     told = pl.DataFrame({SIDE: [-1], LINE: [line], FROM: [0], UNTIL: [0], N: [partition]})
     slots = [pl.lit(None, column_type(t)).alias(slot(i)) for i, t in enumerate(layout.slots)]
@@ -123,7 +123,7 @@ class WriteTask:
     step: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A line for the run that was written, if there were rows."""
+        """Yield a line for the run that was written, if there were rows."""
         received = [b for b in batches if b.num_rows]
         if not received:
             return
@@ -133,7 +133,7 @@ class WriteTask:
 
 
 def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tuple[Run, ...]:
-    """The runs that rows were written to."""
+    """Write rows; return the runs."""
     lines = rows.mapInArrow(WriteTask(trace, files, step), RUN_LINES).collect()
     return read_lines((line.trace, line.run) for line in lines).get(trace, ())
 
@@ -145,12 +145,12 @@ def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
 
 
 def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
-    """A line that tells of a run."""
+    """Return the report line of a run."""
     return _line(encode_record(trace).decode(), encode_record(run).decode())
 
 
 def told_line(text: str) -> pa.RecordBatch:
-    """A line that tells of more than a run."""
+    """Return the report line of a task."""
     return _line("", text)
 
 
@@ -160,12 +160,12 @@ def _line(trace: str, run: str) -> pa.RecordBatch:
 
 
 def read_lines(lines: Iterable[tuple[str, str]]) -> dict[TraceId, tuple[Run, ...]]:
-    """The runs that lines tell of."""
+    """Return the runs of some report lines."""
     return by_trace((decode_record(trace, TraceId), decode_record(run, Run)) for trace, run in lines)
 
 
 def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ...]]:
-    """Runs under the traces that they belong to."""
+    """Return runs by the traces that they belong to."""
     traces: dict[TraceId, tuple[Run, ...]] = {}
     for trace, run in runs:
         traces[trace] = (*traces.get(trace, ()), run)
@@ -182,7 +182,7 @@ class ReadTask:
     begins: tuple[int, int] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the runs; those that begin in (b0, b1], if these are given."""
+        """Yield the rows of the runs; those that begin in (b0, b1], if these are given."""
         where = None
         if self.begins is not None:
             where = (pl.col(FROM) > self.begins[0]) & (pl.col(FROM) <= self.begins[1])

@@ -56,11 +56,11 @@ def changed_files(
     last = {} if batch is None else source_offsets(checkpoint, batch)
     for entry in entries:
         if reads_files(entry) and source_name(entry) in last:
-            read = _files_read(checkpoint, source_name(entry), last[source_name(entry)])
+            read = read_files(checkpoint, source_name(entry), last[source_name(entry)])
             told = known.get(entry.name, {})
             changed = [
                 ChangedFile(path, time, read[uri], size)
-                for uri, (path, time, size) in _files_there(read).items()
+                for uri, (path, time, size) in files_with_times(read).items()
                 if time != told.get(path, read[uri])
             ]
             if changed:
@@ -79,7 +79,7 @@ def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
     return {name: offset["logOffset"] for name, offset in offsets.items() if "logOffset" in offset}
 
 
-def _files_read(checkpoint: Files, name: str, last: int) -> dict[str, int]:
+def read_files(checkpoint: Files, name: str, last: int) -> dict[str, int]:
     """Return the files that a source has read, with their modification times."""
     logs = log_entries(checkpoint, name)
     whole = max((number for number, (_, compact) in logs.items() if compact), default=-1)
@@ -106,7 +106,7 @@ def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
     }
 
 
-def _files_there(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:
+def files_with_times(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:
     """Return the files that exist: the path as a user writes it, the modification time, the size."""
     folders: dict[str, list[str]] = {}
     for uri in uris:

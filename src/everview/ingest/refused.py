@@ -21,6 +21,7 @@ REJECTION_REASON = "_reason"
 _ENDED = "the store was run to its end, and its tables cannot change any more"
 _NO_KEY = "a column of the PRIMARY KEY cannot be NULL"
 _NOT_NULL = "NULL, and the column is NOT NULL"
+AHEAD = " ahead of the clock, which said "  # in the reason of a row that would move the bound too far
 
 
 def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin: int) -> tuple[Frame, Frame]:
@@ -65,7 +66,7 @@ def _ahead(rows: Frame, entry: StreamEntry, now: int) -> list[pl.Expr]:
         return []
     limit = now + entry.max_ahead
     remedy = (
-        f" is more than {duration_text(entry.max_ahead).lower()} ahead of the clock, which said "
+        f" is more than {duration_text(entry.max_ahead).lower()}{AHEAD}"
         f"{format_timestamp(now)}; mend the timestamp, or make the stream with a longer MAX AHEAD, or NONE"
     )
     names = entry.columns.names

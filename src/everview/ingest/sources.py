@@ -62,7 +62,7 @@ class Sources:
         comes: without new rows Spark runs no batch.
         """
         found = new_differences(session.sparkContext)
-        frames = [_open(session, e, found) for e in entries]
+        frames = [open_source(session, e, found) for e in entries]
         placed = cls._placed(frames, entries, lanes, _heartbeat(session) if heartbeat else None)
         return replace(placed, differences=found)
 
@@ -109,7 +109,7 @@ class Sources:
         others = frame.where(f"{SOURCE} NOT IN ({', '.join(map(str, apart))})")
         there = {i: files_there(frame.sparkSession, files[e.name]) for i, e in apart.items()}
         read = [
-            self.in_slots(_open(frame.sparkSession, e, self.differences, there[i]), i)
+            self.in_slots(open_source(frame.sparkSession, e, self.differences, there[i]), i)
             for i, e in apart.items()
             if there[i]
         ]
@@ -163,7 +163,7 @@ def _in_slots(
     return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
 
 
-def _open(
+def open_source(
     session: SparkSession,
     entry: FedEntry,
     found: Accumulator[frozenset[ColumnDifference]],

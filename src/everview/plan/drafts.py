@@ -76,7 +76,7 @@ class StageDraft:
         self.ports: list[DraftPort] = []
         self.rows: list[DraftRows] = []
         self.writes: list[tuple[str, DraftRows]] = []
-        self.hands_on: list[DraftRows] = []
+        self.handed_registers: list[DraftRows] = []
         self._made: dict[object, DraftRows] = {}
 
     def make_once(self, key: object, make: Callable[[], DraftRows]) -> DraftRows:
@@ -180,7 +180,7 @@ class StageDraft:
 
     def cancelling_outputs(self) -> list[DraftRows]:
         """Return the rows that leave the stage and may cancel."""
-        return [rows for rows in [*(r for _, r in self.writes), *self.hands_on] if rows.cancels]
+        return [rows for rows in [*(r for _, r in self.writes), *self.handed_registers] if rows.cancels]
 
 
 def _row_types(rows: DraftRows) -> tuple[DataType, ...]:

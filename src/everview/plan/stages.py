@@ -63,20 +63,20 @@ class StageNode:
 class Stage:
     """What the tasks of a stage do. Its registers are the ports, then the outputs of the nodes.
 
-    `writes` has the registers whose rows are changes of a view; `hands_on` those that the next stage reads,
-    by the numbers of its paths. Rows of the registers in `cancelling` may cancel before they leave.
+    `writes` has the registers whose rows are changes of a view; `handed_registers` those that the next stage
+    reads, by the numbers of its paths. Rows of the registers in `cancelling` may cancel before they leave.
     """
 
     ports: tuple[Port, ...]
     nodes: tuple[StageNode, ...] = ()
     writes: tuple[tuple[str, int], ...] = ()
-    hands_on: tuple[int, ...] = ()
+    handed_registers: tuple[int, ...] = ()
     cancelling: frozenset[int] = frozenset()
 
     @property
     def exchanges(self) -> bool:
         """Whether rows must go to their partition: false if the stage only writes."""
-        return bool(self.nodes or self.hands_on)
+        return bool(self.nodes or self.handed_registers)
 
     def types(self, register: int) -> tuple[DataType, ...]:
         """Return the types of the columns in a register."""
@@ -217,7 +217,7 @@ class _StagePlanner:
             for node in wanted:
                 here = self._source_level(DraftPath(node, ())) == level
                 rows = self._add_in_region(node, draft) if here else draft.read_port(node, None, False)
-                draft.hands_on.append(rows)
+                draft.handed_registers.append(rows)
             wanted = []
             if draft.rows:
                 planned.append(self._finish(draft, wanted))
@@ -274,7 +274,7 @@ class _StagePlanner:
             tuple(ports),
             nodes,
             tuple((view, registers[rows]) for view, rows in draft.writes),
-            tuple(registers[rows] for rows in draft.hands_on),
+            tuple(registers[rows] for rows in draft.handed_registers),
             frozenset(registers[rows] for rows in draft.cancelling_outputs()),
         )
 

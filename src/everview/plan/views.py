@@ -7,30 +7,47 @@ changes of a view are kept, a plan can be cut there and start from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from everview import operators as P
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, StreamEntry
 
+
+@dataclass(frozen=True)
+class ViewStart:
+    """Where a view begins that was created when the store had run: it answers from `since` on.
+
+    `streams` are those that it reads only from there on, because they cannot be read again; None: all that
+    have a source (views of older releases).
+    """
+
+    since: int
+    streams: tuple[str, ...] | None = None
+
+
 ReplacePart = Callable[[P.Operator], P.Operator | None]
 
 
 def assemble_plan(
-    plan: N.Node, views: Mapping[str, N.Node], catalog: Catalog, since: int | None = None
+    plan: N.Node, views: Mapping[str, N.Node], catalog: Catalog, start: ViewStart | None = None
 ) -> N.Node:
     """Return the plan with each view that it reads as that view's own plan.
 
-    With `since`, streams whose rows are not kept are read from that instant on: those that have a source.
+    With `start`, streams that cannot be read again are read from its instant on.
     """
     match plan:
         case N.View(name) if name in views:
             return N.View(name, views[name])
-        case N.Stream(name) if since is not None and not is_kept(name, catalog):
-            return replace(plan, since=since)
-    below = [assemble_plan(i, views, catalog, since) for i in plan.inputs]
+        case N.Stream(name) if start is not None and _begins_late(name, start, catalog):
+            return replace(plan, since=start.since)
+    below = [assemble_plan(i, views, catalog, start) for i in plan.inputs]
     same = all(new is old for new, old in zip(below, plan.inputs, strict=True))
     return plan if same else N.with_inputs(plan, below)
+
+
+def _begins_late(name: str, start: ViewStart, catalog: Catalog) -> bool:
+    return not is_kept(name, catalog) if start.streams is None else name in start.streams
 
 
 def is_kept(name: str, catalog: Catalog) -> bool:

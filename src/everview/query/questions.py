@@ -19,16 +19,17 @@ from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, CompiledView, compile_plan
-from everview.errors import PlanError, StoreError
-from everview.execute.catalyst import long_sql
+from everview.errors import StoreError
+from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.execute.guards import catalyst_sql
 from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
-from everview.execute.kept import Kept
+from everview.execute.kept import REPLACED, Kept, nothing
 from everview.ingest.bounds import LAST
+from everview.ingest.replay import replayed_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
-from everview.plan.views import cut_at_views, find_views, is_kept
+from everview.plan.views import cut_at_views, find_views
 from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
@@ -71,8 +72,6 @@ class StoreSnapshot:
         read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
             self._require_known(name, t)
-        for name in streams_in(compiled.plan, self.views):
-            self._require_kept(name)
         plan, _ = cut_at_views(compiled.physical, {self.views[name].physical: name for name in read})
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at)
         return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
@@ -105,13 +104,6 @@ class StoreSnapshot:
                 next_step="ask AS OF a later instant, or make it with a longer history",
             )
 
-    def _require_kept(self, name: str) -> None:
-        if not is_kept(name, self.catalog):
-            raise PlanError(
-                f"the rows of the stream '{name}' are not kept, because its source has them",
-                next_step=f"make a view over it and ask the view: CREATE VIEW … AS SELECT … FROM {name} […]",
-            )
-
     def _rows(
         self, plan: P.Operator, t: Chronon, history: bool, now: bool, tables_at: Chronon | None
     ) -> DataFrame:
@@ -125,6 +117,8 @@ class StoreSnapshot:
             elif tables_at is not None and not history and isinstance(self._entry(scan), TableEntry):
                 times = {FROM: F.lit(t), UNTIL: F.lit(t + 1)}
                 scans[scan] = kept.rows_at(scan, tables_at).withColumns(times)
+            elif isinstance(entry := self._entry(scan), StreamEntry) and entry.source is not None:
+                scans[scan] = self._replayed(entry, t)
             else:
                 scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):
@@ -132,7 +126,7 @@ class StoreSnapshot:
         size = sum(r.rows for scan in scans for r in kept.runs(scan))
         partitions = self.partitions if size > _MANY else 1
         with _place_for_answers(kept) as files:
-            slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.ticking[0], t)
+            slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.clock_range[0], t)
             done = evaluate_slice(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
             runs = done.traces.get(TraceId("view", "answer"), ())
             return (
@@ -140,6 +134,13 @@ class StoreSnapshot:
                 .read(runs, plan.types)
                 .localCheckpoint()
             )
+
+    def _replayed(self, entry: StreamEntry, t: Chronon) -> DataFrame:
+        """Return the rows of a stream up to an instant, read again from its source."""
+        rows = replayed_rows(self.kept, entry)
+        if rows is None:
+            return nothing(self.kept.session, spark_schema(entry.columns.types))
+        return rows.where(f"{FROM} <= {long_sql(t)}")
 
     def _entry(self, scan: P.ScanOperator) -> object:
         return self.catalog.get(scan.relation) if scan.relation in self.catalog else None
@@ -170,22 +171,22 @@ class StoreSnapshot:
         manifest = self.kept.manifest
         trace = TraceId("view", name)
         rows = self.kept.read(manifest.runs(trace), plan.schema.types)
+        replaced = manifest.replaced.get(name)
+        if replaced is not None and not replaced.columns_changed:
+            earlier = self.kept.read(manifest.runs(TraceId("view", name, REPLACED)), plan.schema.types)
+            rows = _from_on(rows, replaced.at).unionAll(earlier)
         begin = max(
             manifest.since.get(name, BEFORE_ALL), horizons(manifest, self.catalog).get(trace, BEFORE_ALL)
         )
         if begin == BEFORE_ALL:
             return rows
-        later = rows.where(f"{UNTIL} > {long_sql(begin)}")
-        return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
+        return _from_on(rows, begin)
 
 
-def streams_in(plan: N.Node, views: Container[str]) -> list[str]:
-    """Return the streams that a plan reads directly, not those of the views that it reads."""
-    if isinstance(plan, N.View) and plan.name in views:
-        return []
-    if isinstance(plan, N.Stream):
-        return [plan.name]
-    return [name for below in plan.inputs for name in streams_in(below, views)]
+def _from_on(rows: DataFrame, begin: Chronon) -> DataFrame:
+    """Return change rows as far as they hold at an instant or later."""
+    later = rows.where(f"{UNTIL} > {long_sql(begin)}")
+    return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
 
 
 def _needs_history(plan: N.Node, views: Container[str]) -> bool:

@@ -34,7 +34,7 @@ class Arrived:
 
 
 def latest(known: Mapping[str, Chronon], new: Mapping[str, Chronon]) -> dict[str, Chronon]:
-    """Per time line the later of two times."""
+    """Return the later of two times for each time line."""
     return {**known, **{line: max(t, known.get(line, BEFORE_ALL)) for line, t in new.items()}}
 
 

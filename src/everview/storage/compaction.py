@@ -47,7 +47,7 @@ class Policy:
             )
 
     def tier(self, rows: int) -> int:
-        """Which runs are of similar size.
+        """Return the size class of a run.
 
         >>> [Policy().tier(n) for n in (1, 9_999, 10_000, 39_999, 40_000, 160_000)]
         [0, 0, 1, 1, 2, 3]
@@ -56,14 +56,14 @@ class Policy:
         return 0 if rows < smallest else 1 + int(math.log(rows / smallest, self.fan) + 1e-9)
 
     def bucket(self, run: Run) -> int | None:
-        """The stretch of ends that the run keeps to (∞ is one of its own); None if it spans several."""
+        """Return the expiry bucket of all rows of a run (∞ has its own); None if it spans several."""
         if self.buckets is None or run.least_until == INFINITY:
             return INFINITY
         first, last = ((t - 1) // self.buckets.width for t in (run.least_until, run.greatest_until))
         return first if first == last else None
 
     def split(self, frame: Frame, bound: int) -> list[Frame]:
-        """The rows by expiry bucket, in the order of their ends; what never ends is a part of its own.
+        """Return the rows by expiry bucket, in the order of their ends; rows that never end have their own.
 
         What ends later than one turn of the buckets after the bound is one part, too: so there are
         never many more parts than buckets.
@@ -85,7 +85,7 @@ class Policy:
 
 
 def merges(runs: Sequence[Run], policy: Policy, bound: int) -> list[list[Run]]:
-    """The runs to be merged, in groups; a group of one run is only to lose rows that have ended.
+    """Return the runs to be merged, in groups; a group of one run only loses rows that have ended.
 
     >>> runs = [Run(str(i), 5, 90 + i, 99, 0, 0, 0) for i in range(4)]
     >>> [[run.path for run in group] for group in merges(runs, Policy(), 50)]
@@ -103,7 +103,7 @@ def merges(runs: Sequence[Run], policy: Policy, bound: int) -> list[list[Run]]:
 
 
 def _worth_merging(runs: list[Run], policy: Policy, bound: int) -> list[Run]:
-    """Runs of one bucket: all, if too much may cancel; else those of full tiers.
+    """Return the runs of one bucket to merge: all, if too many rows may cancel; else those of full tiers.
 
     Beside a largest run of B rows, others of r rows can cancel r of it: B + r are kept where B - r
     matter. That is more than `slack` times as much when r > B · (slack - 1) / (slack + 1). But no more can
@@ -129,7 +129,7 @@ def _worth_merging(runs: list[Run], policy: Policy, bound: int) -> list[Run]:
 
 
 def _mostly_ended(runs: Sequence[Run], merged: Sequence[Run], policy: Policy, bound: int) -> list[Run]:
-    """The runs to write anew so that not too much is kept of what has ended, those that gain most first."""
+    """Return the runs to rewrite because many of their rows have ended, those that shrink most first."""
     alive = sum(run.alive(bound) for run in runs)
     already = {run.path for run in merged}
     ended = {run: run.rows - run.alive(bound) for run in runs if run.path not in already}

@@ -65,11 +65,11 @@ class Files:
         return Files, (self.root, self.durable, self._given)
 
     def below(self, folder: str) -> Files:
-        """The files in a folder below this root; nobody waits until they are on the disk."""
+        """Return the files in a folder below this root; they are not synced to the disk."""
         return Files(f"{self.root}/{folder}", durable=False, filesystem=self._given)
 
     def __str__(self) -> str:
-        """The root as it is shown: without a user and password that it may hold."""
+        """Return the root as it is shown: without a user and password that it may hold."""
         return _without_secrets(self.root)
 
     @functools.cached_property
@@ -94,13 +94,13 @@ class Files:
         return isinstance(self._opened[0], arrow_fs.LocalFileSystem)
 
     def full_path(self, path: str) -> str:
-        """The path as the file system calls it; nothing outside the root has one."""
+        """Return the path as the file system names it; a path outside the root is refused."""
         if path.startswith("/") or ".." in path.split("/"):
             raise StoreError(f"'{path}' does not lie in the store {self}", next_step="check who wrote that")
         return f"{self._opened[1]}/{path}" if path else self._opened[1]
 
     def write(self, path: str, data: bytes | memoryview) -> None:
-        """Writes a whole file, in the place of one that was there."""
+        """Write a whole file; it replaces one that is there."""
         full = self.full_path(path)
         folder, name = full.rsplit("/", 1)
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
@@ -138,7 +138,7 @@ class Files:
         self._sync_folder(above)
 
     def _sync_folder(self, folder: str) -> None:
-        """A rename is on the disk only when the folder is."""
+        """Sync the folder of a file: a rename is on the disk only when the folder is."""
         if self.durable:
             handle = os.open(folder, os.O_RDONLY)
             try:
@@ -170,12 +170,12 @@ class Files:
         return bool(self._opened[0].get_file_info(full).type == arrow_fs.FileType.File)
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Return all bytes of a file."""
         with self._explained("read", path), self._opened[0].open_input_file(self.full_path(path)) as stream:
             return bytes(stream.read())
 
     def write_frame(self, path: str, frame: Frame) -> int:
-        """Writes a frame, and says how many bytes it takes."""
+        """Write a frame; return its size in bytes."""
         data = _encoded(frame, "uncompressed" if self.local else "lz4")
         self.write(path, data)
         return len(data)
@@ -187,7 +187,7 @@ class Files:
         where: pl.Expr | None = None,
         rows: int | None = None,
     ) -> Frame:
-        """A frame: those of the columns that it has, and the rows for which `where` holds.
+        """Read a frame: the given columns as far as it has them, and the rows for which `where` holds.
 
         `rows` is how many it was written with; another number is damage. A local file is mapped, not
         read: what nobody looks at stays on the disk. The file may be deleted meanwhile, as a mapping
@@ -206,7 +206,7 @@ class Files:
         return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
 
     def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
-        """Writes frames of the same columns as the parts of one file, and says how many bytes it takes."""
+        """Write frames of the same columns as the parts of one file; return its size in bytes."""
         tables = [part.rechunk().to_arrow() for part in parts]
         sink = pa.BufferOutputStream()
         options = arrow_ipc.IpcWriteOptions(compression=None if self.local else "lz4")
@@ -219,11 +219,11 @@ class Files:
         return len(data)
 
     def read_part(self, path: str, number: int) -> Frame:
-        """One part of a file; the others stay where they are."""
+        """Return one part of a file; the others are not read."""
         return self._parts(path, lambda _: [number])[0]
 
     def read_parts(self, path: str) -> list[Frame]:
-        """All parts of a file."""
+        """Return all parts of a file."""
         return self._parts(path, range)
 
     def _parts(self, path: str, chosen: Callable[[int], Iterable[int]]) -> list[Frame]:
@@ -243,7 +243,7 @@ class Files:
         return frames
 
     def _mapped(self, path: str) -> Any:
-        """The bytes of a file as a buffer; those of a local file as they lie on the disk."""
+        """Return the bytes of a file as a buffer; those of a local file as they lie on the disk."""
         if not self.local:
             return pa.py_buffer(self.read(path))
         with self._explained("read", path):
@@ -254,14 +254,14 @@ class Files:
                 return stream.read_buffer()
 
     def list_files(self, folder: str = "", recursive: bool = True) -> list[Listed]:
-        """The files in a folder, sorted by path; none if it is missing."""
+        """Return the files in a folder, sorted by path; none if it is missing."""
         found = self._infos(folder, recursive)
         skip = len(self._opened[1]) + 1
         files = [Listed(f.path[skip:], f.size or 0) for f in found if f.type == arrow_fs.FileType.File]
         return sorted(files, key=lambda f: f.path)
 
     def names(self) -> list[str]:
-        """What lies directly below the root, files and folders; nothing if the root is missing."""
+        """Return what lies directly below the root, files and folders; nothing if the root is missing."""
         return sorted(f.base_name for f in self._infos("", recursive=False))
 
     def _infos(self, folder: str, recursive: bool) -> list[Any]:
@@ -270,7 +270,7 @@ class Files:
             return list(self._opened[0].get_file_info(selector))
 
     def make_root(self) -> None:
-        """Makes the root, and the folders above it."""
+        """Make the root, and the folders above it."""
         with self._explained("make", ""):
             if self.local:
                 self._make_folder(self.full_path(""))
@@ -278,7 +278,7 @@ class Files:
                 self._opened[0].create_dir(self.full_path(""), recursive=True)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; one that is already gone is no error."""
+        """Delete a file; one that is already gone is no error."""
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
 
@@ -289,12 +289,12 @@ class Files:
         return conditional_object(self.root, path, getattr(self._opened[0], "region", None))
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file of this path."""
+        """Return whether there is a file of this path."""
         with self._explained("look at", path):
             return self._is_file(self.full_path(path))
 
     def damaged(self, path: str, why: str) -> StoreError:
-        """The error that names a damaged file."""
+        """Return the error that names a damaged file."""
         return StoreError(
             f"{self}/{path} is damaged: {why}",
             next_step="put the file back from a backup, or build the store anew from its sources",
@@ -302,7 +302,7 @@ class Files:
 
     @contextmanager
     def _explained(self, verb: str, path: str) -> Iterator[None]:
-        """Turns what the system says into what a person can act on."""
+        """Turn an error of the system into a message with a next step."""
         where = f"{self}/{path}" if path else str(self)
         try:
             yield
@@ -313,13 +313,13 @@ class Files:
 
 
 def is_temporary(path: str) -> bool:
-    """Whether a file is one that was never finished, or is just being written."""
+    """Return whether a file is temporary: being written, or never finished."""
     name = path.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith(".tmp")
 
 
 def _encoded(frame: Frame, compression: Literal["uncompressed", "lz4"]) -> memoryview:
-    """A frame as an Arrow file."""
+    """Return a frame as an Arrow file."""
     if all(_is_fixed(type_) for type_ in frame.dtypes):
         table = frame.rechunk().to_arrow()  # one batch: its readers search it as a whole
         sink = pa.BufferOutputStream()
@@ -335,13 +335,13 @@ def _encoded(frame: Frame, compression: Literal["uncompressed", "lz4"]) -> memor
 
 
 def _is_fixed(type_: pl.DataType) -> bool:
-    """Whether all values of a type take the same space, and pyarrow knows it."""
+    """Return whether all values of a type have the same width, and pyarrow knows it."""
     plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
     return plain and type_ not in (pl.Int128, pl.UInt128)
 
 
 def _decoded(data: Any, columns: set[str] | None) -> Frame:
-    """The columns of an Arrow file, without a copy of what is not compressed."""
+    """Return the columns of an Arrow file, without a copy of what is not compressed."""
     try:
         reader = arrow_ipc.open_file(data)
     except pa.ArrowNotImplementedError:  # pyarrow does not know the 128-bit integers of Polars

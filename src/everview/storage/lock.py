@@ -47,7 +47,7 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: bytes) -> Holder | None:
-        """The holder that a lock file names; None if it names none."""
+        """Return the holder that a lock file names; None if it names none."""
         try:
             return decode_record(data, cls)
         except ValueError:
@@ -57,7 +57,7 @@ class Holder:
         return encode_record(self)
 
     def is_dead(self) -> bool:
-        """Whether it was a process of this machine that is no more."""
+        """Return whether it was a process of this machine that has ended."""
         if self.host != socket.gethostname():
             return False
         try:
@@ -73,19 +73,19 @@ class Lock(Protocol):
     """The right to write to a store."""
 
     def check(self) -> None:
-        """Raises an error if the right was lost."""
+        """Raise an error if the lock was lost."""
 
     def release(self) -> None:
-        """Gives the right back; once is enough."""
+        """Release the lock; a second call does nothing."""
 
 
 def acquire(files: Files) -> Lock:
-    """The lock of a store, or an error that says who holds it."""
+    """Acquire the lock of a store; raise an error that names the holder if there is one."""
     return LocalLock(files) if files.local else FileLock(files)
 
 
 def writer_of(files: Files) -> str | None:
-    """Who writes a store now, in words; None if nobody does."""
+    """Return who writes a store now, in words; None if nobody does."""
     try:
         holder = Holder.from_json(files.read(LOCK))
     except StoreError:
@@ -134,7 +134,7 @@ class LocalLock:
             self._handle = None
 
     def forget(self) -> None:
-        """In a child process: the lock stays with the parent, and ends with it."""
+        """Forget the lock in a child process: it stays with the parent, and ends with it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -203,7 +203,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _start_of(pid: int) -> str:
-    """When a process started, in the words of the system; empty where that is not known."""
+    """Return when a process started, in the words of the system; empty where that is not known."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             return stat.read().rpartition(b")")[2].split()[19].decode()

@@ -17,9 +17,10 @@ import msgspec
 from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
+from everview.plan.views import ViewStart
 from everview.storage.files import FileMissing, Files
 from everview.storage.records import decode_record, encode_record
-from everview.storage.runs import FOLDERS, Run, TraceId, Traces
+from everview.storage.runs import ALL_FOLDERS, Run, TraceId, Traces
 from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
 
@@ -37,6 +38,18 @@ class DamagedManifest(StoreError):
 
 
 @dataclass(frozen=True)
+class Replacement:
+    """CREATE OR REPLACE of a view: the step that did it, and the instant from which the new rows count.
+
+    The earlier changes are kept as the part `replaced` of the view, unless its columns are others now.
+    """
+
+    step: int
+    at: int
+    columns_changed: bool = False
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A store after a step.
 
@@ -44,11 +57,14 @@ class Manifest:
     is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `newest` has the
     newest timestamp of each stream and time line, `heard` when (by the clock on the wall) a stream last had
     rows, `counts` how many of its rows were taken, late and refused; `start` is the least timestamp of the
-    first slice. `since` says from which bound on a view answers that was made later. `marks` has the bounds
+    first slice. `since` says from which instant on a view answers that cannot be computed from the beginning,
+    and `partial` which streams it reads only from there on. `replaced` has the last replacement of each view
+    by CREATE OR REPLACE. `marks` has the bounds
     of the last steps: a step's changes are those between its bound and the one before. `changed` has the
     files of each source that were found changed after they were read, with the time of the change.
     `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
+    `catalog` is the checksum of the catalog that belongs to it; None in stores of older releases.
     """
 
     step: int = 0
@@ -67,27 +83,35 @@ class Manifest:
     changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     scheduled: Scheduled = field(default_factory=dict)
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    catalog: int | None = None
+    partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    replaced: Mapping[str, Replacement] = field(default_factory=dict)
 
     @property
-    def ticking(self) -> tuple[int, int]:
+    def starts(self) -> dict[str, ViewStart]:
+        """Where the views begin that were created when the store had run."""
+        return {view: ViewStart(since, self.partial.get(view)) for view, since in self.since.items()}
+
+    @property
+    def clock_range(self) -> tuple[int, int]:
         """From when until when the clock ticks: from the first timestamp to the newest; never, if none came.
 
-        >>> Manifest(start=3, present=9).ticking
+        >>> Manifest(start=3, present=9).clock_range
         (3, 9)
         """
         return INFINITY if self.start is None else self.start, self.present
 
     def runs(self, trace: TraceId) -> tuple[Run, ...]:
-        """The runs of one trace; none if it has not yet begun."""
+        """Return the runs of one trace; none if it has not yet begun."""
         return self.traces.get(trace, ())
 
     def of(self, kind: str, owner: str | None = None) -> dict[TraceId, tuple[Run, ...]]:
-        """The traces of a kind, or those of one owner: all parts and partitions."""
+        """Return the traces of a kind, or those of one owner: all parts and partitions."""
         wanted = None if owner is None else owner.casefold()
         return {t: r for t, r in self.traces.items() if t.kind == kind and wanted in (None, t.owner)}
 
     def keeps_rows_of(self, name: str) -> bool:
-        """Whether there are rows of a stream or table of this name, as a DROP leaves that was interrupted."""
+        """Return whether there are rows of a name: an interrupted DROP leaves them behind."""
         folded = name.casefold()
         known = {n.casefold() for n in (*self.counts, *self.bounds)}
         return folded in known or any(t.owner == folded for t in self.traces if t.kind != "state")
@@ -98,12 +122,12 @@ class Manifest:
         return {table: changes for table, changes in left.items() if changes}
 
     def with_traces(self, changed: Traces) -> Manifest:
-        """With new lists of runs for some traces; a trace without runs is not kept."""
+        """Return it with new lists of runs for some traces; a trace without runs is left out."""
         traces = {**self.traces, **changed}
         return replace(self, traces={trace: tuple(runs) for trace, runs in traces.items() if runs})
 
     def paths(self) -> set[str]:
-        """All files that it names."""
+        """Return all files that it names."""
         return {run.path for runs in self.traces.values() for run in runs}
 
     def to_json(self) -> bytes:
@@ -159,18 +183,18 @@ def path_of(step: int) -> str:
 
 
 def write(files: Files, manifest: Manifest) -> None:
-    """Writes a manifest; from then on it is the last one."""
+    """Write a manifest; from then on it is the last one."""
     files.write(path_of(manifest.step), manifest.to_json())
 
 
 def list_steps(files: Files) -> list[int]:
-    """The steps whose manifests are there, in order."""
+    """Return the steps whose manifests are there, in order."""
     found = (_NAME.fullmatch(f.path) for f in files.list_files(FOLDER, recursive=False))
     return sorted(int(m[1]) for m in found if m is not None)
 
 
 def read(files: Files, step: int) -> Manifest:
-    """The manifest of a step; an error that names the file if it is damaged or too new."""
+    """Read the manifest of a step; raise an error that names the file if it is damaged or too new."""
     path = path_of(step)
     data = files.read(path)
     try:
@@ -186,7 +210,7 @@ def read(files: Files, step: int) -> Manifest:
 
 
 def read_latest(files: Files, only_reading: bool = False) -> Manifest | None:
-    """The last manifest; None before the first step.
+    """Read the last manifest; None before the first step.
 
     A manifest is renamed into place whole, so a damaged one is damage of the disk. Who writes must not go
     on from the one before: Spark would not send the batch again. Who only reads may, and is warned.
@@ -215,8 +239,8 @@ def _latest(files: Files, only_reading: bool) -> Manifest | None:
 
 
 def check_runs(files: Files, manifest: Manifest) -> None:
-    """Raises an error if a file that the manifest names is missing: to be asked when a store is started."""
-    there = {f.path for folder in FOLDERS.values() for f in files.list_files(folder)}
+    """Raise an error if a file that the manifest names is missing; called when writing begins."""
+    there = {f.path for folder in ALL_FOLDERS for f in files.list_files(folder)}
     missing: Sequence[str] = sorted(manifest.paths() - there)
     if missing:
         error = missing_run(files, missing[0])

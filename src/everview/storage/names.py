@@ -11,7 +11,7 @@ _READABLE = 40
 
 
 def safe_name(name: str) -> str:
-    """A file-name part for a name; names that are equal without case, as in the catalog, have the same one.
+    """Return a part of a file name for a name; names that differ in case only have the same one.
 
     A plain name stays as it is. Of any other as much is kept as can be read, and a hash of the whole
     keeps it apart; no plain name has a `~`.
@@ -30,7 +30,7 @@ def safe_name(name: str) -> str:
 
 
 def source_log_name(name: str, incarnation: int) -> str:
-    """The name under which Spark remembers how far a source was read: letters, digits and _ only.
+    """Return the name under which Spark remembers how far a source was read: letters, digits and _ only.
 
     A source that was dropped and made again has another one, and so is read from its start.
 

@@ -28,6 +28,9 @@ FOLDERS = {
     "rejected": "rejected", "port": "ports", "scheduled": "scheduled",
 }  # fmt: skip
 
+BACKFILL = "backfill"  # the folder of the files of backfills, one folder for each
+ALL_FOLDERS = (*FOLDERS.values(), BACKFILL)
+
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 
 
@@ -67,7 +70,7 @@ class TraceId(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
         return "/".join([FOLDERS[self.kind], safe_name(self.owner), *below])
 
     def path(self, step: int, sequence: int) -> str:
-        """The path of a run below the store's root.
+        """Return the path of a run below the store's root.
 
         >>> TraceId("state", "join 3", "left", 5).path(12, 0)
         'runs/join_3~5f339b4f3261/left/p0005-00000012-0000.arrow'
@@ -106,7 +109,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, path: str, frame: Frame, size: int, step: int = 0, sequence: int = -1) -> Run:
-        """The run of a frame, which is not empty, that takes so many bytes."""
+        """Return the run of a frame, which is not empty, in a file of this size."""
         until, since = _column(frame, UNTIL, INFINITY), _column(frame, FROM, LEAST)
         least, greatest = int(until.min()), int(until.max())
         ends: tuple[int, ...] = ()
@@ -123,7 +126,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.rows if self.negative is None else self.negative
 
     def alive(self, bound: int) -> int:
-        """At least so many rows have an end after the bound, and at most an eighth of all more.
+        """Return a lower bound of the rows that end after the bound; at most an eighth of all rows too low.
 
         >>> run = Run("a", 80, 10, 90, 0, 9, 0, (20, 30, 40, 50, 60, 70, 80))
         >>> run.alive(9), run.alive(30), run.alive(31), run.alive(89), run.alive(90)
@@ -138,7 +141,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.rows - self.rows * (later + 1) // _PARTS
 
     def holds(self, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> bool:
-        """Whether it can hold rows that end after an instant, end in (b0, b1], or hold at an instant."""
+        """Return whether some rows may end after an instant, end in (b0, b1], or hold at an instant."""
         return (
             (until_after is None or self.greatest_until > until_after)
             and (due is None or (self.greatest_until > due[0] and self.least_until <= due[1]))
@@ -150,7 +153,7 @@ Traces = Mapping[TraceId, tuple[Run, ...]]
 
 
 def next_sequence(runs: Sequence[Run], step: int) -> int:
-    """The first number that no run of this step has taken."""
+    """Return the first number that no run of this step has taken."""
     return max((run.sequence + 1 for run in runs if run.step == step), default=0)
 
 
@@ -164,7 +167,7 @@ _SYNCS = 8  # so many files are brought to the disk at a time
 
 
 def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
-    """Waits until the files that are new are on the disk, with their folders; where that is wanted.
+    """Sync the new files of a step and their folders to the disk, in a store that wants it.
 
     A manifest must name no file that a crash of the machine could take. The system writes many small files
     faster when all are there than one after the other.
@@ -176,14 +179,14 @@ def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
 
 
 def bring_files_to_disk(files: Files, paths: Sequence[str]) -> None:
-    """Waits until some local files are on the disk, with their folders."""
+    """Sync some local files and their folders to the disk."""
     folders = {above for path in paths for above in _folders(path)}
     with ThreadPoolExecutor(_SYNCS) as pool:
         list(pool.map(_synced, [files.full_path(path) for path in (*paths, *sorted(folders))]))
 
 
 def _folders(path: str) -> list[str]:
-    """The folders that a file lies in, from its own up to the root.
+    """Return the folders that a file lies in, from its own up to the root.
 
     >>> _folders("runs/join/left/p0.arrow")
     ['runs/join/left', 'runs/join', 'runs', '']

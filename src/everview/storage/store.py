@@ -2,12 +2,13 @@
 
     everview.json   the format, and what never changes: the number of partitions, the time zone
     everview.lock   who is writing
-    catalog.json    the names
+    catalog.json    the names; the last manifest has its checksum
     manifests/      what the store is after each step
     runs/           the state of operators        views/      the changes of views
     complete/       the present answers of COMPLETE views
     inbox/          rows that wait for the bound  ports/      the same as kernels take them
     late/, rejected/   rows that were not taken
+    backfill/       the same for views that were computed later, a folder for each time
     checkpoint/     how far Spark has read the sources
 
 One process writes, under a lock; any number read, without one.
@@ -23,7 +24,8 @@ One process writes, under a lock; any number read, without one.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import zlib
+from dataclasses import asdict, dataclass, replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from everview.catalog import Catalog, StreamEntry, TableEntry
@@ -34,7 +36,7 @@ from everview.storage.files import FileMissing, Files, is_temporary
 from everview.storage.lock import LOCK, Lock, acquire
 from everview.storage.manifest import Manifest
 from everview.storage.names import source_log_name
-from everview.storage.runs import FOLDERS, TraceId, bring_files_to_disk
+from everview.storage.runs import ALL_FOLDERS, TraceId, bring_files_to_disk
 from everview.storage.trace import Trace
 
 # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
@@ -42,7 +44,9 @@ from everview.storage.trace import Trace
 STORE_FORMAT = 3
 SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
+NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
 CHECKPOINT = "checkpoint"
+_ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Store:
         self._lock: Lock | None = None
         self._checked = False  # whether the files that the last manifest names are known to be there
         self._last: Manifest | None = None  # the last one that was written under the lock
+        self.in_progress: set[str] = set()  # folders with files that no manifest names yet
 
     @classmethod
     def open(
@@ -94,7 +99,7 @@ class Store:
         create: bool = False,
         durable: bool = True,
     ) -> Store:
-        """The store at a path; with `create` a new one where there is none.
+        """Open the store at a path; with `create`, create it if there is none.
 
         With settings, they must be those of the store.
         """
@@ -118,14 +123,14 @@ class Store:
         self.close()
 
     def lock(self) -> Store:
-        """This store, now for writing; an error if another process writes."""
+        """Lock this store for writing; raise an error if another process writes it."""
         if self._lock is None:
             self._lock = acquire(self.files)
             self._checked, self._last = False, None
         return self
 
     def close(self) -> None:
-        """Gives the lock back."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -137,7 +142,7 @@ class Store:
         return f"file://{files.full_path(CHECKPOINT)}" if files.local else f"{files.root}/{CHECKPOINT}"
 
     def sync_checkpoint(self, batch: int) -> None:
-        """Waits until it is on the disk what a batch of Spark was.
+        """Sync the log of a batch of Spark to the disk.
 
         A manifest says that a batch was done: Spark must never make another one of that number.
         """
@@ -157,44 +162,78 @@ class Store:
             raise StoreError(f"the store {self.files} is open for reading", next_step="lock() it first")
         self._lock.check()
 
-    def save_catalog(self, catalog: Catalog) -> None:
-        """Puts the catalog in the place of the one before."""
+    def save_catalog(self, catalog: Catalog, manifest: Manifest | None = None) -> None:
+        """Save the catalog, and a manifest with it: after a crash both are there, or neither.
+
+        The manifest has the checksum of its catalog. Until it is written, the catalog before counts; from
+        then on the next one, also if there was no time to put it into its place.
+        """
         self._must_be_locked()
-        self.files.write(CATALOG, catalog.to_json().encode("utf-8", "surrogatepass"))
+        data = catalog.to_json().encode("utf-8", "surrogatepass")
+        self.files.write(NEXT_CATALOG, data)
+        self.write_manifest(replace(manifest or self.manifest(), catalog=zlib.crc32(data)))
+        self.files.write(CATALOG, data)
+        self.files.delete(NEXT_CATALOG)
 
     def load_catalog(self) -> Catalog:
-        """The catalog; an empty one before the first was saved.
+        """Load the catalog of the last manifest; it is empty before the first was saved.
 
         Older releases did not count what was dropped. Spark's logs show that something was: a source that is
         made again must not take up the log of one that is gone.
         """
+        data = self._catalog_bytes()
         try:
-            catalog = Catalog.from_json(self.files.read(CATALOG).decode("utf-8", "surrogatepass"))
+            catalog = Catalog() if data is None else Catalog.from_json(data.decode("utf-8", "surrogatepass"))
             fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
             if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
                 catalog.dropped = 1
             return catalog
-        except FileMissing:
-            return Catalog()
         except StoreError as error:
             raise StoreError(f"{self.files}/{CATALOG}: {error.what}", next_step=error.next_step) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.files.damaged(CATALOG, f"{type(error).__name__} {error}") from error
 
+    def _catalog_bytes(self) -> bytes | None:
+        """Return the catalog that belongs to the last manifest; None if there is none yet."""
+        for _ in range(_ATTEMPTS):
+            last = self.manifest()
+            found = [self._read_if_there(name) for name in (CATALOG, NEXT_CATALOG)]
+            if last.catalog is None:
+                return found[0]
+            for data in found:
+                if data is not None and zlib.crc32(data) == last.catalog:
+                    return data
+        if found[0] is None:
+            raise FileMissing(
+                f"{self.files}/{CATALOG} is missing, and the store has run",
+                next_step="put the file back from a backup",
+            )
+        raise StoreError(
+            f"{self.files}/{CATALOG} is not the catalog that step {last.step} was written with: "
+            "the file was changed or damaged",
+            next_step="put the file back from a backup; names change by SQL only",
+        )
+
+    def _read_if_there(self, path: str) -> bytes | None:
+        try:
+            return self.files.read(path)
+        except FileMissing:
+            return None
+
     def _logs(self) -> set[str]:
-        """The names of the sources that Spark has a log of; that of its heartbeat is not among them."""
+        """Return the names of the sources that Spark has a log of, without its heartbeat."""
         folder = f"{CHECKPOINT}/sources"
         paths = (file.path.removeprefix(f"{folder}/") for file in self.files.list_files(folder))
         return {name for name in (path.split("/")[0] for path in paths) if name.startswith("s_")}
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Ends a step: what it wrote is now the store."""
+        """Write the manifest of a step: from now on it is the state of the store."""
         self._must_be_locked()
         manifests.write(self.files, manifest)
         self._last = manifest
 
     def manifest(self) -> Manifest:
-        """The last manifest; before the first step an empty one, of step 0.
+        """Return the last manifest; before the first step an empty one, of step 0.
 
         Who writes is told of a damaged file, and at the start of a missing one; who only reads gets the
         manifest before a damaged one, and a warning.
@@ -210,11 +249,11 @@ class Store:
         return found
 
     def trace(self, manifest: Manifest, trace: TraceId, policy: Policy | None = None) -> Trace:
-        """A trace as a manifest has it."""
+        """Return a trace in the state of a manifest."""
         return Trace(trace, manifest.runs(trace), self.files, policy or Policy())
 
     def clean(self, keep_manifests: int = 20) -> Cleaned:
-        """Deletes all but the last manifests, what none of these names, and files never finished.
+        """Delete all but the last manifests, files that none of these names, and temporary files.
 
         To be called between steps: the runs of a step under way are not yet named. A reader has the time
         of so many steps to finish what it began.
@@ -231,8 +270,9 @@ class Store:
                 continue
         named |= {manifests.path_of(step) for step in kept}
         # Manifests go first: none that can be found names a file that is gone.
-        folders = (manifests.FOLDER, *FOLDERS.values())
+        folders = (manifests.FOLDER, *ALL_FOLDERS)
         there = [f for folder in folders for f in self.files.list_files(folder)]
+        there = [f for f in there if not f.path.startswith(tuple(self.in_progress))]
         gone = [f for f in there if f.path not in named]
         gone += [f for f in self.files.list_files("", recursive=False) if is_temporary(f.path)]
         for file in gone:
@@ -241,7 +281,7 @@ class Store:
 
 
 def _settings(files: Files) -> Settings | None:
-    """The settings of a store; None if there is none at this place."""
+    """Return the settings of a store; None if there is none at this place."""
     if not files.exists(SETTINGS_FILE):
         return None
     data = files.read(SETTINGS_FILE)
@@ -263,7 +303,7 @@ def _settings(files: Files) -> Settings | None:
 
 
 def _create(files: Files, settings: Settings) -> Settings:
-    """Makes a store, if there is nothing else; if another process just did, its settings."""
+    """Create a store in an empty place; return its settings, or those that another process just wrote."""
     if _others(files) and _settings(files) is None:
         raise StoreError(_no_store(files), next_step="choose an empty folder, or one that is not there yet")
     files.make_root()
@@ -280,7 +320,7 @@ def _create(files: Files, settings: Settings) -> Settings:
 
 
 def _others(files: Files) -> list[str]:
-    """What lies at the place of a store and is not a store's."""
+    """Return the files and folders at a path that do not belong to a store."""
     return [f for f in files.names() if f != LOCK and not is_temporary(f)]
 
 

@@ -48,11 +48,11 @@ class Trace:
         return sum(run.rows for run in self.runs)
 
     def drop_expired(self, bound: int) -> Trace:
-        """Without the runs whose rows have all ended; nothing is read, no file is deleted."""
+        """Return it without the runs whose rows have all ended; no file is read or deleted."""
         return replace(self, runs=tuple(run for run in self.runs if run.greatest_until > bound))
 
     def append(self, frame: Frame, step: int, bound: int = BEFORE_ALL) -> Trace:
-        """With the rows of a frame that end after the bound, as one run or one for each expiry bucket."""
+        """Append the rows of a frame that end after the bound, as one run or one for each expiry bucket."""
         frame = _ending_after(frame, bound)
         if frame.is_empty():
             return self
@@ -76,7 +76,7 @@ class Trace:
         at: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Frame:
-        """The rows that end after an instant, end in (b0, b1], or hold at an instant; all without a wish.
+        """Read the rows that end after an instant, end in (b0, b1], or hold at an instant; else all.
 
         Only runs that can have such rows are read. `empty` says which columns there are when no row is
         found. Runs may have different columns, as the sums of a sweep do: what a run does not have is NULL.
@@ -104,7 +104,7 @@ class Trace:
             ) from error
 
     def compact(self, shrink: Shrink, step: int, bound: int) -> Trace:
-        """With fewer and larger runs where the policy finds that worth it; no answer after the bound changes.
+        """Merge runs where the policy finds that worth it; no snapshot after the bound changes.
 
         `shrink` must give the same answers when it sees some of the rows only; all that add up, or drop
         what another row makes needless, do.
@@ -115,7 +115,7 @@ class Trace:
         return trace
 
     def merged(self, group: Sequence[Run], shrink: Shrink, step: int, bound: int) -> Trace:
-        """With one run (or one for each bucket) in the place of some."""
+        """Replace some runs by one (or one for each bucket)."""
         together = replace(self, runs=tuple(group)).read(until_after=bound)
         small = together if together.is_empty() else shrink(together, bound)
         grown = self.append(small, step, bound)
@@ -124,7 +124,7 @@ class Trace:
 
 
 def missing_run(files: Files, path: str) -> StoreError:
-    """The error for a run that a manifest names and that is not there."""
+    """Return the error for a run that a manifest names and that is not there."""
     return FileMissing(
         f"{files}/{path} is missing, and a manifest names it",
         next_step="who only reads and has read for long: read again, the file was cleaned away; "
@@ -133,7 +133,7 @@ def missing_run(files: Files, path: str) -> StoreError:
 
 
 def _ending_after(frame: Frame, bound: int) -> Frame:
-    """The rows that end after the bound; most often these are all, and then nothing is done."""
+    """Return the rows that end after the bound; mostly these are all, and nothing is copied."""
     if UNTIL not in frame.columns or bound == BEFORE_ALL:
         return frame
     later = frame[UNTIL].to_numpy() > bound
@@ -141,7 +141,7 @@ def _ending_after(frame: Frame, bound: int) -> Frame:
 
 
 def _where(run: Run, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> pl.Expr | None:
-    """Which rows of a run are wanted; None if all are, as far as the run knows without reading."""
+    """Return which rows of a run are wanted; None if all are."""
     wanted = []
     if until_after is not None and run.least_until <= until_after:
         wanted.append(pl.col(UNTIL) > until_after)

@@ -45,6 +45,7 @@ def run_script(file: str, path: str, finish: bool, follow: bool) -> None:
     console = Console(stderr=True)
     with _output(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
         summary.before, summary.bound = db.manifest().counts, db.manifest().bound
+        db.show_backfill(meter.show_text)
         work = RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
         try:
             work.run_script(script, statements, finish)

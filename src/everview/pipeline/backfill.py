@@ -1,0 +1,160 @@
+"""Backfill: views of a store that has run are computed from the beginning, up to its bound.
+
+The rows of sources are read again (`ingest/replay.py`) and written to runs of their own; then the views are
+evaluated slice by slice, as if they had been there all the time. What they read of other views starts from
+the kept changes of these. All files lie in a folder of their own, so that the steps of the store can go on;
+what they did meanwhile is worked off at the end, and then the new views join the others at one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from everview import operators as P
+from everview.algebra.time import instant_words
+from everview.catalog import StreamEntry
+from everview.compile import CompiledStore
+from everview.errors import StoreError, format_count
+from everview.execute.evaluate import evaluate_slice, scans_of
+from everview.execute.kept import Kept
+from everview.execute.tasks import write_rows
+from everview.ingest.replay import Replay
+from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.pipeline.writer import StoreWriter
+from everview.plan.views import cut_at_views, find_views
+from everview.storage.files import Files
+from everview.storage.manifest import Manifest
+from everview.storage.runs import BACKFILL, Run, TraceId, Traces
+
+_ROWS_A_SLICE = 2_000_000  # of all streams that are read again
+
+
+@dataclass(frozen=True)
+class BackfillProgress:
+    """How far a backfill is: the views, and what is being done."""
+
+    views: tuple[str, ...]
+    text: str
+
+
+@dataclass
+class Backfill:
+    """New views of a store while they are computed; `views` has them, and all others."""
+
+    writer: StoreWriter
+    views: CompiledStore
+    names: tuple[str, ...]
+    report: Callable[[BackfillProgress], None]
+    token: str
+    bound: int = BEFORE_ALL
+    traces: Traces = field(default_factory=dict)
+    _inbox: dict[str, tuple[Run, ...]] = field(default_factory=dict)
+    _uris: dict[str, set[str]] = field(default_factory=dict)
+    _step: int = 0
+    _replayed_up_to: int = 0  # the step
+
+    def __post_init__(self) -> None:
+        new = set(self.names)
+        below = {v for name in self.names for v in find_views(self.views.views[name].plan, self.views.views)}
+        kept = {self.views.plans[v]: v for v in below - new}
+        self._plans: dict[str, P.Operator] = {}
+        self._origin: dict[P.Operator, P.Operator] = {}
+        for name in self.names:
+            self._plans[name], origin = cut_at_views(self.views.plans[name], kept)
+            self._origin |= origin
+        self._scans = scans_of(self._plans.values())
+
+    @property
+    def files(self) -> Files:
+        """The folder of its files."""
+        return self.writer.store.files.below(f"{BACKFILL}/{self.token}")
+
+    def streams(self) -> list[StreamEntry]:
+        """Return the streams that are read again: those with a source that are read from the beginning."""
+        entries = {s.relation: self.views.catalog.entries.get(s.relation.casefold()) for s in self._scans}
+        since = {s.relation for s in self._scans if s.since > BEFORE_ALL}
+        return [
+            e
+            for name, e in entries.items()
+            if isinstance(e, StreamEntry) and e.source is not None and name not in since
+        ]
+
+    def advance(self, manifest: Manifest, last: bool) -> None:
+        """Compute the views up to the bound of a manifest; the last time, with rows that begin later.
+
+        A row of a view may be known before it begins; the steps after this one do not send it again.
+        """
+        self._read_again(manifest)
+        for bound in [*self._cuts(manifest.bound), manifest.bound]:
+            self._evaluate(manifest, bound, last and bound == manifest.bound)
+
+    def _read_again(self, manifest: Manifest) -> None:
+        """Write the rows of sources up to a manifest to runs of the backfill."""
+        kept = self.writer.kept(manifest, self.views.catalog)
+        for entry in self.streams():
+            known = self._uris.setdefault(entry.name, set())
+            found = Replay.of(kept.session, kept.files, entry, manifest, known)
+            if isinstance(found, str):
+                raise StoreError(found, next_step="try again")
+            files = format_count(len(found.uris), "file")
+            self.report(BackfillProgress(self.names, f"reading {files} of {entry.name} again"))
+            rows = found.rows(kept, self._replayed_up_to)
+            known |= set(found.uris)
+            if rows is not None:
+                trace = TraceId("inbox", entry.name)
+                written = write_rows(rows, trace, self.files, self._step)
+                self._inbox[entry.name] = (*self._inbox.get(entry.name, ()), *written)
+        self._replayed_up_to = manifest.step
+
+    def _cuts(self, bound: int) -> Iterator[int]:
+        """Yield the bounds of slices before the last one, so that each has a bounded number of rows."""
+        runs = sorted((r for those in self._inbox.values() for r in those), key=lambda r: r.greatest_from)
+        rows = 0
+        for run in runs:
+            rows += run.rows
+            if rows >= _ROWS_A_SLICE and self.bound < run.greatest_from < bound:
+                rows = 0
+                yield run.greatest_from
+
+    def _evaluate(self, manifest: Manifest, bound: int, last: bool) -> None:
+        store = self.writer.store
+        if bound <= self.bound and not last:
+            return
+        kept = self.writer.kept(manifest, self.views.catalog)
+        again = {TraceId("inbox", name): runs for name, runs in self._inbox.items()}
+        replayed = Kept(kept.session, self.files, replace(manifest, traces=again), self.views.catalog)
+        scans: dict[P.ScanOperator, DataFrame | None] = {}
+        for scan in self._scans:
+            if scan.source == "view":
+                scans[scan] = (
+                    kept.new_rows(scan, self.bound, bound) if not last else kept.later_rows(scan, self.bound)
+                )
+            else:
+                source = replayed if scan.relation in self._inbox else kept
+                scans[scan] = source.new_rows(scan, self.bound, bound)
+        self._step += 1
+        if bound < manifest.bound:
+            self.report(BackfillProgress(self.names, f"computed up to {instant_words(bound)}"))
+        slice_ = Slice(self.bound, bound, self.bound == BEFORE_ALL, *manifest.clock_range)
+        done = evaluate_slice(
+            kept.session, self.files, store.settings.partitions, self._plans, scans, self.traces,
+            self._step, slice_, named=lambda operator: self._origin.get(operator, operator).name,
+        )  # fmt: skip
+        self.traces = {**self.traces, **done.traces}
+        self.bound = bound
+
+    def joined(self, before: Manifest) -> Manifest:
+        """Return a manifest with the new views: their changes, and the state of operators of their own."""
+        running = self.views.operator_names(without=self.names)
+        mine: Mapping[TraceId, Sequence[Run]] = {
+            trace: [msgspec.structs.replace(r, path=f"{BACKFILL}/{self.token}/{r.path}") for r in runs]
+            for trace, runs in self.traces.items()
+            if trace.kind == "view" or trace.owner not in running
+        }
+        gone = {TraceId("view", name): () for name in self.names}
+        gone |= {TraceId("complete", name): () for name in self.names}
+        return before.with_traces({**gone, **{trace: tuple(runs) for trace, runs in mine.items()}})

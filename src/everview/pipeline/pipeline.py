@@ -1,0 +1,248 @@
+"""The running pipeline of a store: it takes in rows, and its steps advance the bound.
+
+A store has one bound for all its views. Rows that are inserted go into the inbox of their stream; sources
+are read by Structured Streaming, one query for all of them, one batch a step. A step moves the bound as far
+as the streams allow and evaluates the slice; after it, every view is the exact answer over the inputs up to
+the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from everview.algebra.time import Chronon
+from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
+from everview.compile import CompiledStore, compile_store
+from everview.errors import StoreError
+from everview.execute.evaluable import require_evaluable
+from everview.execute.failures import explained_failures
+from everview.execute.housekeeping import forget
+from everview.execute.slices import MARKS
+from everview.ingest.tables import Assignments
+from everview.operators.columnar.frame import BEFORE_ALL
+from everview.pipeline import inserts
+from everview.pipeline.backfill import BackfillProgress
+from everview.pipeline.steps import StepRunner
+from everview.pipeline.streaming import SourceQuery, require_interval
+from everview.pipeline.views import ViewChange, change_views
+from everview.pipeline.writer import StoreWriter
+from everview.query.questions import StoreSnapshot, require_view
+from everview.sql.ad_hoc import Query
+from everview.sql.statements import Selection
+from everview.storage.arrivals import Arrived, Progress
+from everview.storage.store import Settings, Store
+
+# What a manifest has by the names of streams, tables and views.
+_BY_NAME = (
+    "since", "partial", "replaced", "bounds", "newest", "heard", "counts", "changed", "scheduled", "told",
+)  # fmt: skip
+
+
+class Pipeline(StoreWriter):
+    """A store with its views, on a Spark session that is created when it is first needed."""
+
+    def __init__(self, store: Store, session: SparkSession | None = None) -> None:
+        super().__init__(store, session)
+        self._steps = StepRunner(self)
+        self._query: SourceQuery | None = None  # the background steps
+        self.report_backfill: Callable[[BackfillProgress], None] = lambda _: None
+        self.last_failure: Exception | None = None  # of the background steps, until they are started again
+
+    def close(self) -> None:
+        """Stop background steps and close the store."""
+        try:
+            self.stop()
+        finally:
+            self.close_store()
+
+    @property
+    def running(self) -> bool:
+        """Whether steps run in the background."""
+        return self._query is not None
+
+    # Questions
+
+    def store_snapshot(self, views: CompiledStore) -> StoreSnapshot:
+        """Return the present state of the store, to answer queries from."""
+        kept = self.kept(self.store.manifest(), views.catalog)
+        return StoreSnapshot(kept, views, self.store.settings.partitions)
+
+    def answer(self, views: CompiledStore, query: Query) -> DataFrame:
+        """Return the answer of a query; errors of a part that is computed at once are explained."""
+        with explained_failures(views.sourced_entries):
+            return self.store_snapshot(views).answer(query)
+
+    def changes(self, views: CompiledStore, view: str, encoding: str, since: int | None) -> DataFrame:
+        """Return the changes of a view, after a step if one is given."""
+        snapshot = self.store_snapshot(views)
+        name = require_view(views.catalog, view).name
+        marks = dict(snapshot.kept.manifest.marks)
+        if since is None or not marks or since < min(marks):
+            after = BEFORE_ALL
+        else:
+            after = max(bound for step, bound in marks.items() if step <= since)
+        if since is not None and len(marks) >= MARKS and since < min(marks):
+            raise StoreError(
+                f"where step {since} ended is not known any more",
+                next_step=f"go on after a step from {min(marks)} on, or read all changes",
+            )
+        found = snapshot.kept.manifest.replaced.get(name)
+        if since is not None and found is not None and found.columns_changed and since < found.step:
+            raise StoreError(
+                f"the view '{name}' was replaced in step {found.step}, and has other columns now",
+                next_step=f"read all its changes, and go on after step {found.step}",
+            )
+        with explained_failures(views.sourced_entries):
+            return snapshot.changes(name, encoding, after)
+
+    # Inserted rows
+
+    def take_in(
+        self, entry: Entry, rows: object, at: Chronon | None = None, lossless: bool = True
+    ) -> Arrived:
+        """Insert rows into a stream or a table."""
+        return inserts.insert_rows(self, entry, rows, at, lossless)
+
+    def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
+        """Write the first rows of a table."""
+        inserts.fill_table(self, entry, rows)
+
+    def change_table(
+        self,
+        views: CompiledStore,
+        entry: TableEntry,
+        rows: Selection,
+        assignments: Assignments | None,
+        at: Chronon | None,
+    ) -> int:
+        """Execute an UPDATE, or a DELETE if there are no assignments; return how many rows it changes."""
+        with self.one_at_a_time:
+            return inserts.change_table(self, self.store_snapshot(views), entry, rows, assignments, at)
+
+    # New and dropped names
+
+    def begin_stream(self, entry: StreamEntry) -> None:
+        """Begin a stream in a store that has already run: its rows count from the bound on."""
+        with self.one_at_a_time:
+            before = self.store.manifest()
+            if before.bound > BEFORE_ALL:
+                own = {line.column: before.bound for line in entry.timelines[:1]}
+                bounds = {**before.bounds, entry.name: own}
+                self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
+
+    def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
+        """Create or replace a view, and save the catalog that has it; background steps go on with it."""
+        change, query = ViewChange(entry, catalog, before), self._query
+        if query is None:
+            change_views(self, change, self.report_backfill)
+            return
+
+        def pause() -> None:
+            query.stop()
+            self._query = None
+
+        try:
+            change_views(self, change, self.report_backfill, pause)
+        finally:
+            if self._query is None:
+                views = compile_store(self.store.load_catalog(), self.store.manifest().starts, before)
+                self._query = SourceQuery(self, self._steps, views, query.report, query.interval)
+
+    def forget_names(self, views: CompiledStore) -> None:
+        """Remove the traces of names that were dropped."""
+        with self.one_at_a_time:
+            before = self.store.manifest()
+            parts: dict[str, Any] = {
+                part: {
+                    n: v for n, v in getattr(before, part).items() if n.casefold() in views.catalog.entries
+                }
+                for part in _BY_NAME
+            }
+            after = replace(before, step=before.step + 1, **parts)
+            self.store.write_manifest(forget(after, views.catalog, views.operator_names()))
+
+    # Steps
+
+    def run(
+        self, views: CompiledStore, finish: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> list[Progress]:
+        """Take in all available rows and advance the bound; with `finish` to the end of time."""
+        self._require_stopped("run")
+        self._require_evaluable(views)
+        done: list[Progress] = []
+
+        def report(step: Progress) -> None:
+            done.append(step)
+            if progress is not None:
+                progress(step)
+
+        if views.sourced_entries:
+            SourceQuery(self, self._steps, views, report).finish()
+        self.last_failure = None
+        if finish or not done:
+            with explained_failures(views.sourced_entries):
+                self._steps.run_step(views, None, finish, report)
+        self.clean_store()
+        return done
+
+    def start(
+        self,
+        views: CompiledStore,
+        interval: str = "1 second",
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Run steps in the background: one whenever rows have arrived, and at least one a second."""
+        self._require_stopped("start")
+        require_interval(interval)
+        self._require_evaluable(views)
+        self._query = SourceQuery(self, self._steps, views, progress or (lambda _: None), interval)
+        self.last_failure = None
+
+    def check(self) -> None:
+        """Raise the error that ended the background steps, once."""
+        found, query = self.failed(), self._query
+        if found is not None and query is not None:
+            self._query, self.last_failure = None, found
+            query.abandon()
+            raise found
+
+    def failed(self) -> Exception | None:
+        """Return the error that ended the background steps since they were started, if any."""
+        return None if self._query is None else self._query.failed()
+
+    def stop(self) -> None:
+        """Stop the background steps, after the current step."""
+        self.check()
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()
+            self.clean_store()
+
+    def wait(self) -> None:
+        """Wait while steps run in the background; raise the error that ended them."""
+        if self._query is not None:
+            self._query.wait()
+            self.check()
+
+    def _require_stopped(self, what: str) -> None:
+        if self._query is not None:
+            raise StoreError(
+                f"steps go on in the background, so {what}() is not possible", next_step="stop() first"
+            )
+
+    def _require_evaluable(self, views: CompiledStore) -> None:
+        """Check the views before the first step: they may have been created without a Spark session."""
+        before = self.store.manifest()
+        entries = [entry for entry in views.catalog if isinstance(entry, ViewEntry)]
+        if entries and before.bound == BEFORE_ALL:
+            require_evaluable(self.session, entries, views.plans)
+
+
+def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:
+    """Open the pipeline of the store at a path, or create the store."""
+    settings = None if partitions is None else Settings(partitions)
+    return Pipeline(Store.open(path, settings, create=True), session)

@@ -1,0 +1,105 @@
+"""One step: take in a batch, advance the bound, evaluate the slice, write the manifest."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from everview.compile import CompiledStore
+from everview.execute.evaluate import without_fsync
+from everview.execute.slices import next_slice
+from everview.ingest.bounds import advance_bounds
+from everview.ingest.changed_files import changed_files
+from everview.ingest.differences import report_differences
+from everview.ingest.intake import IntakeResult
+from everview.ingest.sources import Sources
+from everview.pipeline.writer import StoreWriter
+from everview.storage.arrivals import Progress
+from everview.storage.manifest import Manifest
+from everview.storage.store import CHECKPOINT
+
+_CLEAN_EVERY = 10  # steps
+_LOOK_EVERY = 60.0  # seconds between two checks of files that were read
+_LOOK_SHARE = 0.02  # the checks take at most this part of the time
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of Spark: its number, its rows, and the sources that they come from."""
+
+    number: int
+    frame: DataFrame
+    sources: Sources
+
+
+class StepRunner:
+    """Runs the steps of a store, one at a time."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._look_at = 0.0  # when files that were read are checked again
+
+    def begin_run(self) -> None:
+        """Check the files that were read in the next step."""
+        self._look_at = 0.0
+
+    def run_step(
+        self,
+        views: CompiledStore,
+        batch: Batch | None,
+        finish: bool,
+        report: Callable[[Progress], None],
+    ) -> None:
+        """Run one step over a batch, or over inserted rows only.
+
+        Spark repeats a batch if it does not know that its step was committed; the repetition is ignored.
+        """
+        writer, store = self._writer, self._writer.store
+        with writer.one_at_a_time:
+            started, now = time.perf_counter(), writer.now()
+            before = store.manifest()
+            if batch is not None and before.batch is not None and batch.number <= before.batch:
+                return
+            taken = IntakeResult({}, {})
+            if batch is not None and batch.sources.entries:
+                taken = writer.write_batch(batch.sources, batch.frame, before, before.bound + 1, now)
+            taken = self._with_changed_files(views, before, taken)
+            arrived = taken.arrived
+            new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
+            moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
+            if batch is not None and moved == before and not any(arrived.values()):
+                return  # a heartbeat batch without rows
+            moved = replace(moved, changed=taken.changed or before.changed)
+            session = writer.session if batch is None else batch.frame.sparkSession
+            after, changes = next_slice(session, store, views, before, moved)
+            after = replace(after, batch=before.batch if batch is None else batch.number)
+            if batch is not None:
+                store.sync_checkpoint(batch.number)
+            found = None if batch is None else batch.sources.differences
+            messages, told_columns = report_differences(() if found is None else found.value, before.told)
+            writer.commit_step(before, replace(after, told=told_columns))
+            for message in messages:
+                warnings.warn(message, stacklevel=2)
+            if after.step % _CLEAN_EVERY == 0:
+                store.clean()
+            state = sum(r.rows for runs in after.of("state").values() for r in runs)
+            rows = sum(a.rows for a in arrived.values())
+            seconds = time.perf_counter() - started
+            report(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
+
+    def _with_changed_files(
+        self, views: CompiledStore, before: Manifest, taken: IntakeResult
+    ) -> IntakeResult:
+        """Report files that changed after they were read; check when a run begins, and from time to time."""
+        started = time.monotonic()
+        if started < self._look_at or not views.sourced_entries:
+            return taken
+        files = self._writer.store.files
+        found = changed_files(files.below(CHECKPOINT), views.sourced_entries, before.batch, before.changed)
+        seconds = time.monotonic() - started
+        self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
+        return taken.with_changed_files(found, before, without_fsync(files))

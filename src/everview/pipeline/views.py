@@ -1,0 +1,240 @@
+"""CREATE VIEW and CREATE OR REPLACE VIEW on a store that has run: what must be computed, and from where.
+
+A view is computed from the beginning where its streams can be read again. Else it begins at the bound, and
+that is said. A replaced view and all views over it are computed anew; the old ones answer until then, and
+all change at one step.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from everview import operators as P
+from everview.algebra.time import instant_words
+from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.compile import CompiledStore, compile_store
+from everview.errors import PlanError
+from everview.execute.catalyst import long_sql
+from everview.execute.evaluable import require_evaluable
+from everview.execute.failures import explained_failures
+from everview.execute.housekeeping import completed, forget, horizons
+from everview.execute.kept import REPLACED
+from everview.execute.slices import first_instant
+from everview.execute.tasks import write_rows
+from everview.ingest.replay import Replay
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
+from everview.pipeline.backfill import Backfill, BackfillProgress
+from everview.pipeline.writer import StoreWriter
+from everview.plan.views import ViewStart, find_views
+from everview.storage.manifest import Manifest, Replacement
+from everview.storage.runs import BACKFILL, Run, TraceId
+
+PauseSteps = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class ViewChange:
+    """A view that is created or replaced: the catalog with it, and the views before it."""
+
+    entry: ViewEntry
+    catalog: Catalog
+    before: CompiledStore
+
+    @property
+    def replaces(self) -> bool:
+        """Whether there is already a view of this name."""
+        return self.entry.name in self.before.views
+
+    def names(self, manifest: Manifest) -> tuple[str, ...]:
+        """Return the views that must be computed: the new one, and those whose plans change with it."""
+        kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
+        views = compile_store(self.catalog, kept, self.before)
+        old = self.before.plans
+        return tuple(name for name, plan in views.plans.items() if old.get(name) != plan)
+
+
+def change_views(
+    writer: StoreWriter,
+    change: ViewChange,
+    report: Callable[[BackfillProgress], None],
+    pause: PauseSteps | None = None,
+) -> None:
+    """Create or replace a view, and save the catalog with it.
+
+    With `pause`, steps go on while most of the work is done; it is called before the views are joined.
+    """
+    manifest = writer.store.manifest()
+    names = () if manifest.bound == BEFORE_ALL else change.names(manifest)
+    if not names:
+        _check_evaluable(writer, change, manifest)
+        if pause is not None:
+            pause()
+        with writer.one_at_a_time:
+            writer.store.save_catalog(change.catalog)
+        return
+    plan = _plan_backfill(writer, change, names, manifest, report)
+    entries = [e for e in change.catalog if isinstance(e, ViewEntry) and e.name in names]
+    require_evaluable(writer.session, entries, plan.backfill.views.plans)
+    with _protected(writer, plan.backfill), explained_failures(doing=_doing(names)):
+        if pause is not None:
+            if not plan.incomplete:
+                plan.backfill.advance(manifest, last=False)
+            pause()
+        with writer.one_at_a_time:
+            before = writer.store.manifest()
+            if plan.incomplete and before.step != manifest.step:
+                plan = _plan_backfill(writer, change, names, before, report, plan.backfill.token)
+            plan.backfill.advance(before, last=True)
+            _commit(writer, change, plan, before)
+    for name, why in plan.incomplete.items():
+        since = instant_words(plan.starts[name].since)
+        warnings.warn(f"the view '{name}' is complete from {since} on: {why}", stacklevel=2)
+
+
+def _check_evaluable(writer: StoreWriter, change: ViewChange, manifest: Manifest) -> None:
+    """Refuse what Spark does not accept, where there is a session to ask; else the first step does it."""
+    if writer.has_session or manifest.bound > BEFORE_ALL:
+        require_evaluable(
+            writer.session,
+            [change.entry],
+            compile_store(change.catalog, manifest.starts, change.before).plans,
+        )
+
+
+def _doing(names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names)
+    return f"the view{'s' if len(names) > 1 else ''} {shown} cannot be computed"
+
+
+@contextmanager
+def _protected(writer: StoreWriter, backfill: Backfill) -> Iterator[None]:
+    """Keep clean-up away from the files of a backfill until a manifest names them."""
+    folder = f"{BACKFILL}/{backfill.token}/"
+    writer.store.in_progress.add(folder)
+    try:
+        yield
+    finally:
+        writer.store.in_progress.discard(folder)
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """A backfill, where all views of the store begin, and why some of the new ones are not complete."""
+
+    backfill: Backfill
+    starts: Mapping[str, ViewStart]
+    incomplete: Mapping[str, str]
+
+
+def _plan_backfill(
+    writer: StoreWriter,
+    change: ViewChange,
+    names: tuple[str, ...],
+    manifest: Manifest,
+    report: Callable[[BackfillProgress], None],
+    token: str | None = None,
+) -> BackfillPlan:
+    """Find out where the new views can begin; refuse to replace a view by one that is not complete."""
+    starts = {name: start for name, start in manifest.starts.items() if name not in names}
+    views = compile_store(change.catalog, starts, change.before)
+    problems: dict[str, str | None] = {}
+    incomplete: dict[str, str] = {}
+    ended = horizons(manifest, change.catalog)
+    for name in names:
+        gone = []
+        for stream in sorted(_own_streams(views, name, names)):
+            if stream not in problems:
+                problems[stream] = _replay_problem(writer, change.catalog, stream, manifest)
+            if (why := problems[stream]) is not None:
+                gone.append(stream)
+                incomplete.setdefault(name, why)
+        if gone and change.replaces:
+            raise PlanError(
+                f"the view '{change.entry.name}' cannot be replaced: {incomplete[name]}",
+                next_step=f"DROP VIEW {change.entry.name} and create it anew: it then begins at the bound",
+            )
+        if gone:
+            starts[name] = ViewStart(first_instant(manifest), tuple(gone))
+            continue
+        below = [v for v in find_views(views.views[name].plan, views.views) if v not in names]
+        begins = {v: starts[v].since for v in below if v in starts}
+        begins |= {v: ended[t] for v in below if (t := TraceId("view", v)) in ended}
+        if begins:
+            last = max(begins, key=lambda v: begins[v])
+            starts[name] = ViewStart(begins[last], ())
+            incomplete[name] = f"it reads '{last}', whose changes are kept from there on"
+    views = compile_store(change.catalog, starts, change.before)
+    backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex)
+    return BackfillPlan(backfill, starts, incomplete)
+
+
+def _replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest: Manifest) -> str | None:
+    """Return why a stream cannot be read from the beginning; None if it can."""
+    entry = catalog.entries.get(stream.casefold())
+    if not isinstance(entry, StreamEntry) or entry.source is None:
+        return None
+    found = Replay.of(writer.session, writer.store.files, entry, manifest)
+    return found if isinstance(found, str) else None
+
+
+def _own_streams(views: CompiledStore, name: str, names: tuple[str, ...]) -> set[str]:
+    """Return the streams that a view reads itself, or by views that are computed with it."""
+    kept = {views.plans[v] for v in views.views if v not in names}
+    found: set[str] = set()
+
+    def walk(plan: P.Operator) -> None:
+        if plan in kept:
+            return
+        if isinstance(plan, P.ScanOperator):
+            found.add(plan.relation)
+        for below in plan.inputs:
+            walk(below)
+
+    walk(views.plans[name])
+    return found
+
+
+def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before: Manifest) -> None:
+    """Join the computed views with the others: one manifest, with the catalog that has them."""
+    step, backfill, starts = before.step + 1, plan.backfill, plan.starts
+    names, replaced = backfill.names, dict(before.replaced)
+    earlier: dict[TraceId, tuple[Run, ...]] = {}
+    for name in names:
+        if name in change.before.plans:
+            same = change.before.plans[name].types == backfill.views.plans[name].types
+            replaced[name] = Replacement(step, before.bound + 1, not same)
+            trace = TraceId("view", name, REPLACED)
+            rows = _earlier_changes(writer, before, name, change.before.plans[name]) if same else None
+            earlier[trace] = () if rows is None else write_rows(rows, trace, writer.store.files, step)
+    since = {n: t for n, t in before.since.items() if n not in names}
+    partial = {n: s for n, s in before.partial.items() if n not in names}
+    for name in names:
+        if name in starts:
+            since[name], partial[name] = starts[name].since, starts[name].streams or ()
+    after = backfill.joined(before).with_traces(earlier)
+    after = replace(after, step=step, since=since, partial=partial, replaced=replaced)
+    after = completed(before, after, change.catalog)
+    after = forget(after, change.catalog, backfill.views.operator_names())
+    writer.commit_step(before, after, change.catalog)
+
+
+def _earlier_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> DataFrame | None:
+    """Return the changes of a view up to the bound, as they were before it is replaced."""
+    kept = writer.kept(before, Catalog())
+    end = before.bound + 1
+    runs = before.runs(TraceId("view", name))
+    rows = kept.read(runs, plan.types).where(f"{FROM} < {long_sql(end)}")
+    known = before.replaced.get(name)
+    if known is not None and not known.columns_changed:
+        rows = rows.where(f"{UNTIL} > {long_sql(known.at)}").withColumn(
+            FROM, F.expr(f"greatest({FROM}, {long_sql(known.at)})")
+        )
+        rows = rows.unionAll(kept.read(before.runs(TraceId("view", name, REPLACED)), plan.types))
+    return rows.withColumn(UNTIL, F.expr(f"least({UNTIL}, {long_sql(end)})"))

@@ -1,0 +1,96 @@
+"""A store that this process writes: its Spark session, its lock between threads, and the end of a step."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from everview.algebra.time import Chronon
+from everview.catalog import Catalog
+from everview.errors import StoreError
+from everview.execute.evaluate import without_fsync
+from everview.execute.kept import Kept
+from everview.execute.session import LOCAL, local_session, prepared, stop_session
+from everview.ingest.intake import IntakeResult, take_in
+from everview.ingest.sources import Sources
+from everview.storage.manifest import Manifest
+from everview.storage.runs import bring_to_disk
+from everview.storage.store import Store
+
+
+class StoreWriter:
+    """A store and a Spark session, which is created when it is first needed.
+
+    `one_at_a_time` is held while a step, an insert or a change of names is in progress.
+    """
+
+    def __init__(self, store: Store, session: SparkSession | None = None) -> None:
+        self.store = store
+        self.now: Callable[[], int] = lambda: time.time_ns() // 1000
+        self.one_at_a_time = threading.RLock()
+        self._given = session
+        self._session: SparkSession | None = None
+
+    @property
+    def session(self) -> SparkSession:
+        if self._session is None:
+            self._session = local_session() if self._given is None else prepared(self._given)
+            for name, value in (LOCAL if self.store.files.local else {}).items():
+                self._session.conf.set(name, value)
+        return self._session
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session was given, or is running already."""
+        return self._given is not None or self._session is not None
+
+    def close_store(self) -> None:
+        """Close the store; stop the Spark session if this object created it."""
+        self.store.close()
+        if self._given is None and self._session is not None:
+            stop_session(self._session)
+            self._session = None
+
+    def kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
+        """Return what the store has kept of its streams, tables and views."""
+        return Kept(self.session, self.store.files, manifest, catalog)
+
+    def write_batch(
+        self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int
+    ) -> IntakeResult:
+        """Write the rows of a batch into the store; return their numbers and their runs."""
+        files, partitions = without_fsync(self.store.files), self.store.settings.partitions
+        return take_in(sources, frame, before, begin, before.step + 1, files, partitions, now)
+
+    def commit_step(self, before: Manifest, after: Manifest, catalog: Catalog | None = None) -> None:
+        """Commit a step: sync its files to the disk, then write the manifest that names them.
+
+        With a catalog, that is saved with the manifest.
+        """
+        bring_to_disk(self.store.files, before.traces, after.traces)
+        if catalog is None:
+            self.store.write_manifest(after)
+        else:
+            self.store.save_catalog(catalog, after)
+
+    def clean_store(self) -> None:
+        """Delete the files that no manifest names; none of a step, which names its files at its end."""
+        with self.one_at_a_time:
+            self.store.clean()
+
+
+def change_begin(manifest: Manifest, at: Chronon | None) -> Chronon:
+    """Return the instant from which a change of a table holds: AT, or just after the bound."""
+    if manifest.finished:
+        raise StoreError(
+            "nothing can change any more: the store was run to its end",
+            next_step="make another store; to go on later, run without finish",
+        )
+    if at is None:
+        return manifest.bound + 1
+    if at <= manifest.bound:
+        raise StoreError("a table can only change after the bound", next_step="give a later AT, or none")
+    return at
