@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
-from everview.algebra.time import DAY, HOUR, parse_timestamp
+from everview.algebra.time import DAY, HOUR, SECOND, parse_timestamp
 from everview.database import Database
 from everview.ingest import table_keys
 from everview.storage.manifest import Manifest
@@ -33,6 +33,36 @@ def counts(db: Database, name: str) -> tuple[int, ...]:
 
 def set_clock(db: Database, now: int) -> None:
     db._pipeline.now = lambda: now
+
+
+# Silence
+
+
+def test_silence_passes_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Windows end while nothing comes, and "nothing came for five minutes" becomes true."""
+    path = str(tmp_path / "store")
+    with everview.connect(path, spark, partitions=2) as db:
+        db.execute("""
+            CREATE STREAM s (k INT, ts TIMESTAMP, TIMELINE ts) IDLE AFTER INTERVAL '2' SECOND;
+            CREATE VIEW n AS SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS];
+            CREATE VIEW silent AS SELECT k FROM s EXCEPT ALL SELECT k FROM s [RANGE 5 MINUTES];
+        """)
+        set_clock(db, NOON)
+        db.insert("s", [{"k": k, "ts": f"2020-01-01 00:00:0{k}"} for k in (1, 2, 3)])
+        db.run()
+        assert db.query("SELECT n FROM n").collect()[0].n == 3
+        for seconds, wanted in ((1, 3), (4, 3), (6, 1), (120, 0)):
+            set_clock(db, NOON + seconds * SECOND)
+            db.run()
+            assert db.query("SELECT n FROM n").collect()[0].n == wanted, seconds
+        assert db.query("SELECT k FROM silent").count() == 0
+    with everview.connect(path, spark, partitions=2) as db:
+        set_clock(db, NOON + 330 * SECOND)
+        db.run()
+        assert db.query("SELECT k FROM silent").count() == 3
+        assert db.query("SELECT n FROM n", as_of="2020-01-01 00:00:06.5").collect()[0].n == 2
+        assert db.insert("s", [{"k": 9, "ts": "2020-01-01 00:05:00"}]).late == 1
+        assert db.insert("s", [{"k": 9, "ts": "2020-01-01 00:06:00"}]).rows == 1
 
 
 # Timestamps ahead of the clock

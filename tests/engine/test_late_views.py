@@ -172,10 +172,15 @@ def test_a_source_that_cannot_be_read_again(spark: SparkSession, tmp_path: Path)
         while db.manifest().bound == BEFORE_ALL and time.monotonic() < deadline:
             time.sleep(0.2)
         with pytest.warns(UserWarning, match="what the source rate of 's' has sent cannot be read"):
-            db.execute("CREATE VIEW later AS SELECT COUNT(*) AS n FROM s")
+            db.execute("CREATE VIEW later AS SELECT MAX(value) AS n FROM s")
+        db.execute(
+            "CREATE VIEW same AS SELECT COUNT(*) AS n FROM s"
+        )  # those of `early` are there
         with pytest.raises(StoreError, match="cannot be read again"):
             db.query("SELECT COUNT(*) AS n FROM s")
         db.stop()
+        assert set(db.manifest().since) == {"later"}
+        assert rows(db.changes("same")) == rows(db.changes("early"))
 
 
 def test_a_view_is_added_while_steps_go_on(spark: SparkSession, tmp_path: Path, quiet: None) -> None:

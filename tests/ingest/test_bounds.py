@@ -60,8 +60,25 @@ def test_an_idle_stream_does_not_stop_time() -> None:
     assert on.bounds["a"]["ts"] == 59, "what it now sends for a time that has passed is late"
     back = advance_bounds(streams, on, {"a": came(61), "b": came(90)}, now=140)
     assert back.bound == 60, "it is heard again, and holds the bound again"
-    # Where all are silent, time goes to where the furthest of them is.
+
+
+def test_time_goes_on_by_the_clock_while_all_streams_are_idle() -> None:
+    """It goes on from where the furthest of them is, without a jump, and the present goes with it."""
     alone = [stream("a", idle=30), stream("b", idle=30)]
     first = advance_bounds(alone, Manifest(), {"a": came(10), "b": came(40)}, now=0)
     assert advance_bounds(alone, first, now=29).bound == 9
-    assert advance_bounds(alone, first, now=31).bound == 39
+    begun = advance_bounds(alone, first, now=30)
+    assert (begun.bound, begun.present) == (39, 40)
+    later = advance_bounds(alone, begun, now=130)
+    assert (later.bound, later.present) == (139, 139)
+    assert later.bounds == {"a": {"ts": 139, "other": 139}, "b": {"ts": 139, "other": 139}}, (
+        "on all time lines"
+    )
+    assert advance_bounds(alone, later, now=125).bound == 139, "a clock that is set back changes nothing"
+    back = advance_bounds(alone, later, {"a": came(150)}, now=140)
+    assert (back.bound, back.present) == (149, 150)
+    late = [stream("a", lateness=7, idle=30)]
+    first = advance_bounds(late, Manifest(), {"a": came(10)}, now=0)
+    assert advance_bounds(late, first, now=100).bound == 10 + 100 - 30 - 7 - 1
+    assert advance_bounds(late, Manifest(), now=100).bound == BEFORE_ALL, "nothing came: nothing goes on"
+    assert advance_bounds([stream("a")], first, now=100).bound == 9, "without IDLE AFTER it holds time"

@@ -56,7 +56,8 @@ def advance_bounds(
     """Return the manifest with its bounds advanced as far as possible; they never fall.
 
     The bound of the store is the least bound of the streams that are not idle. An idle stream advances with
-    it: rows that it sends later for an earlier time are late.
+    it, on all its time lines: rows that it sends later for an earlier time are late. When all streams are
+    idle, the bound goes on by the clock, so that windows end while nothing comes.
     """
     silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
     known = record_arrivals(before, {**silent, **(arrived or {})}, now)
@@ -64,17 +65,40 @@ def advance_bounds(
     firsts = {e.name: own[e.name][e.timelines[0].column] for e in streams}
     awake = {e.name for e in streams if not is_idle(e, known, now)}
     reached = min((firsts[n] for n in awake), default=max(firsts.values(), default=BEFORE_ALL))
+    silent_until = BEFORE_ALL
+    if streams and not awake and not finish:
+        silent_until = max(_by_the_clock(e, known, now) for e in streams)
+        reached = max(reached, silent_until)
     if not streams:
         reached = LAST if finish else _tables_changed(known)
     bound = max(before.bound, reached)
     for entry in streams:
         if entry.name not in awake:
-            line = entry.timelines[0].column
-            own[entry.name][line] = max(own[entry.name][line], bound)
+            own[entry.name] = {line: max(t, bound) for line, t in own[entry.name].items()}
     newest = [known.newest.get(e.name, {}).get(e.timelines[0].column, BEFORE_ALL) for e in streams]
-    present = max([before.present, *(newest if streams else [_tables_changed(known)])])
+    present = max([before.present, silent_until, *(newest if streams else [_tables_changed(known)])])
     finished = before.finished or finish
     return replace(known, bounds={**before.bounds, **own}, bound=bound, present=present, finished=finished)
+
+
+def _by_the_clock(entry: StreamEntry, manifest: Manifest, now: int) -> Chronon:
+    """Return how far time has gone on for an idle stream: from its newest row, less idle time and lateness.
+
+    It goes on as fast as the clock from where the rows were, so that it does not jump for rows of the past.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import TIMESTAMP
+    >>> from everview.catalog import Lateness
+    >>> s = StreamEntry("s", Schema.of(("ts", TIMESTAMP), timeline="ts"), (Lateness("ts", 5),), idle_after=20)
+    >>> _by_the_clock(s, Manifest(newest={"s": {"ts": 100}}, heard={"s": 1000}), 1120)
+    195
+    """
+    line = entry.timelines[0]
+    newest = manifest.newest.get(entry.name, {}).get(line.column)
+    if newest is None or entry.idle_after is None:
+        return BEFORE_ALL
+    silence = now - manifest.heard.get(entry.name, now)
+    return min(newest + silence - entry.idle_after - line.lateness - _ahead(entry), LAST)
 
 
 def is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
@@ -87,13 +111,16 @@ def _own(entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, Chro
 
     Rows of a source with the newest timestamp may still come; those of an INSERT have all come.
     """
-    ahead = 0 if entry.source is None else 1
     known, newest = manifest.bounds.get(entry.name, {}), manifest.newest.get(entry.name, {})
     bounds = {}
     for line in entry.timelines:
-        reached = newest[line.column] - line.lateness - ahead if line.column in newest else BEFORE_ALL
+        reached = newest[line.column] - line.lateness - _ahead(entry) if line.column in newest else BEFORE_ALL
         bounds[line.column] = LAST if finish else max(known.get(line.column, BEFORE_ALL), reached)
     return bounds
+
+
+def _ahead(entry: StreamEntry) -> int:
+    return 0 if entry.source is None else 1
 
 
 def _tables_changed(manifest: Manifest) -> Chronon:

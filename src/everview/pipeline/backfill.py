@@ -25,7 +25,7 @@ from everview.execute.tasks import write_rows
 from everview.ingest.replay import Replay
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.pipeline.writer import StoreWriter
-from everview.plan.views import cut_at_views, find_views
+from everview.plan.views import cut_at_views
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import BACKFILL, Run, TraceId, Traces
@@ -50,6 +50,7 @@ class Backfill:
     names: tuple[str, ...]
     report: Callable[[BackfillProgress], None]
     token: str
+    kept: Mapping[P.Operator, str]  # plans whose changes are there, as those of a view
     bound: int = BEFORE_ALL
     traces: Traces = field(default_factory=dict)
     _inbox: dict[str, tuple[Run, ...]] = field(default_factory=dict)
@@ -58,13 +59,10 @@ class Backfill:
     _replayed_up_to: int = 0  # the step
 
     def __post_init__(self) -> None:
-        new = set(self.names)
-        below = {v for name in self.names for v in find_views(self.views.views[name].plan, self.views.views)}
-        kept = {self.views.plans[v]: v for v in below - new}
         self._plans: dict[str, P.Operator] = {}
         self._origin: dict[P.Operator, P.Operator] = {}
         for name in self.names:
-            self._plans[name], origin = cut_at_views(self.views.plans[name], kept)
+            self._plans[name], origin = cut_at_views(self.views.plans[name], self.kept)
             self._origin |= origin
         self._scans = scans_of(self._plans.values())
 

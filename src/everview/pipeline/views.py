@@ -144,12 +144,14 @@ def _plan_backfill(
     """Find out where the new views can begin; refuse to replace a view by one that is not complete."""
     starts = {name: start for name, start in manifest.starts.items() if name not in names}
     views = compile_store(change.catalog, starts, change.before)
+    ended = horizons(manifest, change.catalog)
+    kept = _kept_plans(views, names, ended)
     problems: dict[str, str | None] = {}
     incomplete: dict[str, str] = {}
-    ended = horizons(manifest, change.catalog)
     for name in names:
         gone = []
-        for stream in sorted(_own_streams(views, name, names)):
+        streams, below = _inputs(views.plans[name], kept)
+        for stream in sorted(streams):
             if stream not in problems:
                 problems[stream] = _replay_problem(writer, change.catalog, stream, manifest)
             if (why := problems[stream]) is not None:
@@ -163,16 +165,48 @@ def _plan_backfill(
         if gone:
             starts[name] = ViewStart(first_instant(manifest), tuple(gone))
             continue
-        below = [v for v in find_views(views.views[name].plan, views.views) if v not in names]
         begins = {v: starts[v].since for v in below if v in starts}
         begins |= {v: ended[t] for v in below if (t := TraceId("view", v)) in ended}
         if begins:
             last = max(begins, key=lambda v: begins[v])
             starts[name] = ViewStart(begins[last], ())
-            incomplete[name] = f"it reads '{last}', whose changes are kept from there on"
+            incomplete[name] = f"it reads '{last}', which is known from there on"
     views = compile_store(change.catalog, starts, change.before)
-    backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex)
+    kept = _kept_plans(views, names, ended)
+    backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
     return BackfillPlan(backfill, starts, incomplete)
+
+
+def _kept_plans(
+    views: CompiledStore, names: tuple[str, ...], ended: Mapping[TraceId, int]
+) -> dict[P.Operator, str]:
+    """Return the plans whose changes are kept, with the view that has them.
+
+    A view may have such a plan without reading that view, as one of the same definition; then it starts from
+    these changes if they are all there.
+    """
+    read = {v for name in names for v in find_views(views.views[name].plan, views.views)}
+    others = [v for v in views.plans if v not in names]
+    whole = [v for v in others if v in read or TraceId("view", v) not in ended]
+    return {views.plans[v]: v for v in sorted(whole, key=lambda v: v in read)}
+
+
+def _inputs(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[set[str], set[str]]:
+    """Return the streams and tables, and the views, that a plan starts from."""
+    streams: set[str] = set()
+    views: set[str] = set()
+
+    def walk(part: P.Operator) -> None:
+        if part in kept:
+            views.add(kept[part])
+        elif isinstance(part, P.ScanOperator):
+            streams.add(part.relation)
+        else:
+            for below in part.inputs:
+                walk(below)
+
+    walk(plan)
+    return streams, views
 
 
 def _replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest: Manifest) -> str | None:
@@ -182,23 +216,6 @@ def _replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest
         return None
     found = Replay.of(writer.session, writer.store.files, entry, manifest)
     return found if isinstance(found, str) else None
-
-
-def _own_streams(views: CompiledStore, name: str, names: tuple[str, ...]) -> set[str]:
-    """Return the streams that a view reads itself, or by views that are computed with it."""
-    kept = {views.plans[v] for v in views.views if v not in names}
-    found: set[str] = set()
-
-    def walk(plan: P.Operator) -> None:
-        if plan in kept:
-            return
-        if isinstance(plan, P.ScanOperator):
-            found.add(plan.relation)
-        for below in plan.inputs:
-            walk(below)
-
-    walk(views.plans[name])
-    return found
 
 
 def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before: Manifest) -> None:
