@@ -173,9 +173,7 @@ def test_a_source_that_cannot_be_read_again(spark: SparkSession, tmp_path: Path)
             time.sleep(0.2)
         with pytest.warns(UserWarning, match="what the source rate of 's' has sent cannot be read"):
             db.execute("CREATE VIEW later AS SELECT MAX(value) AS n FROM s")
-        db.execute(
-            "CREATE VIEW same AS SELECT COUNT(*) AS n FROM s"
-        )  # those of `early` are there
+        db.execute("CREATE VIEW same AS SELECT COUNT(*) AS n FROM s")  # those of `early` are there
         with pytest.raises(StoreError, match="cannot be read again"):
             db.query("SELECT COUNT(*) AS n FROM s")
         db.stop()

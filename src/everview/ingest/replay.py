@@ -32,10 +32,10 @@ from everview.ingest.refused import AHEAD, row_text, split_refused
 from everview.ingest.sources import open_source
 from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
+from everview.storage.checkpoint import CHECKPOINT
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
-from everview.storage.store import CHECKPOINT
 
 _COPY = "_everview_copy"  # the number of a row among those of equal text
 _GONE = "_everview_gone"  # how many of these were not taken

@@ -19,8 +19,8 @@ from everview.ingest.intake import IntakeResult
 from everview.ingest.sources import Sources
 from everview.pipeline.writer import StoreWriter
 from everview.storage.arrivals import Progress
+from everview.storage.checkpoint import CHECKPOINT, read_progress
 from everview.storage.manifest import Manifest
-from everview.storage.store import CHECKPOINT
 
 _CLEAN_EVERY = 10  # steps
 _LOOK_EVERY = 60.0  # seconds between two checks of files that were read
@@ -71,12 +71,15 @@ class StepRunner:
             arrived = taken.arrived
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
-            if batch is not None and moved == before and not any(arrived.values()):
+            progress = before.progress if batch is None else read_progress(store.files, batch.number)
+            nothing_came = moved == before and not any(arrived.values())
+            if batch is not None and nothing_came and progress == before.progress:
                 return  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = writer.session if batch is None else batch.frame.sparkSession
             after, changes = next_slice(session, store, views, before, moved)
-            after = replace(after, batch=before.batch if batch is None else batch.number)
+            number = before.batch if batch is None else batch.number
+            after = replace(after, batch=number, progress=progress)
             if batch is not None:
                 store.sync_checkpoint(batch.number)
             found = None if batch is None else batch.sources.differences

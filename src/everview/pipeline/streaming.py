@@ -18,7 +18,7 @@ from everview.ingest.sources import Sources
 from everview.pipeline.steps import Batch, StepRunner
 from everview.pipeline.writer import StoreWriter
 from everview.storage.arrivals import Progress
-from everview.storage.store import CHECKPOINT
+from everview.storage.checkpoint import CHECKPOINT, require_agreement
 
 _INTERVAL = re.compile(
     r"\s*(?:interval\s+)?(?:\d+\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.I
@@ -55,6 +55,7 @@ class SourceQuery:
     def _start(self, steps: StepRunner) -> StreamingQuery:
         writer, views, interval = self._writer, self.views, self.interval
         store = writer.store
+        require_agreement(store.files, store.manifest())
         lanes = source_lanes(views, store.manifest(), store.settings.partitions)
         sources = Sources.open(writer.session, views.sourced_entries, lanes, heartbeat=interval is not None)
         steps.begin_run()

@@ -64,7 +64,8 @@ class Manifest:
     files of each source that were found changed after they were read, with the time of the change.
     `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
-    `catalog` is the checksum of the catalog that belongs to it; None in stores of older releases.
+    `catalog` is the checksum of the catalog that belongs to it, `progress` one of how far Spark had read the
+    sources in that batch; None in stores of older releases.
     """
 
     step: int = 0
@@ -84,6 +85,7 @@ class Manifest:
     scheduled: Scheduled = field(default_factory=dict)
     told: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     catalog: int | None = None
+    progress: int | None = None
     partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     replaced: Mapping[str, Replacement] = field(default_factory=dict)
 

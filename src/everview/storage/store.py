@@ -31,6 +31,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from everview.catalog import Catalog, StreamEntry, TableEntry
 from everview.errors import StoreError, format_choices, nearest
 from everview.storage import manifest as manifests
+from everview.storage.checkpoint import CHECKPOINT as CHECKPOINT
 from everview.storage.compaction import Policy
 from everview.storage.files import FileMissing, Files, is_temporary
 from everview.storage.lock import LOCK, Lock, acquire
@@ -45,7 +46,6 @@ STORE_FORMAT = 3
 SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
-CHECKPOINT = "checkpoint"
 _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
 
