@@ -28,7 +28,7 @@ def read_progress(files: Files, batch: int) -> int | None:
 
 
 def require_agreement(files: Files, manifest: Manifest) -> None:
-    """Raise an error if Spark would begin before the last batch that was taken, or go on after a later one."""
+    """Raise an error if Spark would begin before the last batch taken, or go on after a later one."""
     if manifest.batch is not None and manifest.progress is None:
         return  # of an older release
     planned, done = (_last_number(files, f"{CHECKPOINT}/{folder}") for folder in ("offsets", "commits"))
