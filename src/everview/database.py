@@ -446,6 +446,16 @@ def status_at(path: str) -> Status:
     )
 
 
+def check_at(path: str) -> tuple[Report, bool]:
+    """Read all files of the store at a path; return a report, and whether all is well. No Spark."""
+    from everview.query.check import check_report
+    from everview.storage.check import check_store
+    from everview.storage.store import Store
+
+    found = check_store(Store.open(path))
+    return check_report(found), not found.problems
+
+
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
     from everview.ingest.waiting import waiting_rows
     from everview.storage.files import FileMissing

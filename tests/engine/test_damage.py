@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import everview
@@ -126,3 +127,24 @@ def test_batches_without_rows_are_no_damage(spark: SparkSession, tmp_path: Path)
         put(source, 2)
         db.run(finish=True)
         assert rows(db.query("SELECT n FROM n")) == {(2,): 1}
+
+
+@pytest.mark.parametrize("folder", ["views", "runs"])
+def test_one_flipped_bit_is_noticed(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    """In the changes of a view by who reads it, in the state of an operator by the next step."""
+    store = tmp_path / "store"
+    with everview.connect(str(store), spark, partitions=1) as db:
+        db.execute("""
+            CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts);
+            CREATE VIEW sums AS SELECT k, SUM(v) AS v FROM s [RANGE 1 MINUTE] GROUP BY k;
+        """)
+        db.insert("s", [{"k": 1, "v": 45, "ts": "2026-01-01 00:00:01"}])
+        db.run()
+        for file in (store / folder).rglob("*.arrow"):
+            data = bytearray(file.read_bytes())
+            at = data.find((45).to_bytes(8, "little"))
+            data[at if at >= 0 else len(data) // 2] ^= 4
+            file.write_bytes(data)
+        db.insert("s", [{"k": 1, "v": 1, "ts": "2026-01-01 00:00:02"}])
+        with pytest.raises((StoreError, PySparkException), match="is damaged: its checksum is wrong"):
+            db.query("SELECT * FROM sums").collect() if folder == "views" else db.run()

@@ -15,7 +15,7 @@ import pyarrow.fs as arrow_fs
 import pytest
 
 from everview.errors import StoreError
-from everview.storage.files import FileMissing, Files, is_temporary
+from everview.storage.files import FileMissing, Files, add_checksum, is_temporary
 
 
 @pytest.fixture(params=["path", "uri", "other"])
@@ -73,7 +73,7 @@ def test_every_type_that_arrow_knows_comes_back(files: Files, codec: Any) -> Non
     frame = pl.concat([odd_frame().drop("wide")] * 2, rechunk=False)
     buffer = io.BytesIO()
     frame.write_ipc(buffer, compression=codec)
-    files.write("x.arrow", buffer.getvalue())
+    files.write("x.arrow", add_checksum("x.arrow", buffer.getbuffer()))
     back = files.read_frame("x.arrow", rows=6)
     assert back.schema == frame.schema
     assert back.equals(frame)

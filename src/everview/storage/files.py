@@ -13,7 +13,9 @@ import functools
 import io
 import os
 import re
+import struct
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -176,7 +178,7 @@ class Files:
 
     def write_frame(self, path: str, frame: Frame) -> int:
         """Write a frame; return its size in bytes."""
-        data = _encoded(frame, "uncompressed" if self.local else "lz4")
+        data = add_checksum(path, _encoded(frame, "uncompressed" if self.local else "lz4"))
         self.write(path, data)
         return len(data)
 
@@ -193,7 +195,7 @@ class Files:
         read: what nobody looks at stays on the disk. The file may be deleted meanwhile, as a mapping
         holds it; it is never written to again.
         """
-        data = self._mapped(path)
+        data = self._verified(path)
         needed = None if columns is None else {*columns, *(() if where is None else where.meta.root_names())}
         try:
             frame = _decoded(data, needed)
@@ -214,7 +216,7 @@ class Files:
             for table in tables:
                 batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
                 writer.write_batch(batches[0])
-        data = memoryview(sink.getvalue())
+        data = add_checksum(path, memoryview(sink.getvalue()))
         self.write(path, data)
         return len(data)
 
@@ -227,8 +229,7 @@ class Files:
         return self._parts(path, range)
 
     def _parts(self, path: str, chosen: Callable[[int], Iterable[int]]) -> list[Frame]:
-        with self._explained("read", path):
-            data = self._mapped(path) if self.local else self._opened[0].open_input_file(self.full_path(path))
+        data = self._verified(path)
         frames = []
         try:
             reader = arrow_ipc.open_file(data)
@@ -241,6 +242,37 @@ class Files:
         except (ArrowException, ValueError) as error:
             raise self.damaged(path, _first_line(error)) from error
         return frames
+
+    def verify(self, path: str) -> None:
+        """Raise an error if the bytes of a frame are not those that were written."""
+        self._unsealed(path, self._mapped(path), known=False)
+
+    def _verified(self, path: str) -> Any:
+        """Return the bytes of a frame. A local file is verified when this process first reads it."""
+        data = self._mapped(path)
+        if not self.local:
+            return self._unsealed(path, data, known=False)
+        with self._explained("read", path):
+            found = os.stat(self.full_path(path))
+        version = (self.full_path(path), found.st_mtime_ns, found.st_size)
+        body = self._unsealed(path, data, known=version in _VERIFIED)
+        if len(_VERIFIED) >= _MOST_VERIFIED:
+            _VERIFIED.clear()
+        _VERIFIED.add(version)
+        return body
+
+    def _unsealed(self, path: str, data: Any, known: bool) -> Any:
+        """Return the bytes before the checksum; `known` says that they were compared with it before."""
+        size = data.size - _SEAL.size
+        if size < 0:
+            raise self.damaged(path, "it was cut off")
+        checksum, mark = _SEAL.unpack(data.slice(size).to_pybytes())
+        body = data.slice(0, size)
+        if mark != _MARK:
+            raise self.damaged(path, "it was cut off, or is not a file of rows")
+        if not known and _checksum(path, body) != checksum:
+            raise self.damaged(path, "its checksum is wrong: it was changed, or is another file")
+        return body
 
     def _mapped(self, path: str) -> Any:
         """Return the bytes of a file as a buffer; those of a local file as they lie on the disk."""
@@ -310,6 +342,26 @@ class Files:
             raise _explanation(verb, where, error) from error
         except ArrowException as error:
             raise StoreError(f"could not {verb} {where}: {_first_line(error)}") from error
+
+
+_SEAL = struct.Struct("<I4s")  # behind every frame: the checksum of its bytes, and a mark
+_MARK = b"EVC1"
+_MOST_VERIFIED = 100_000
+_VERIFIED: set[tuple[str, int, int]] = set()  # local files that this process has compared with their checksum
+
+
+def add_checksum(path: str, data: memoryview) -> bytes:
+    """Return the bytes of a frame with their checksum behind them."""
+    return b"".join([data, _SEAL.pack(_checksum(path, data), _MARK)])
+
+
+def _checksum(path: str, data: Any) -> int:
+    """Return the checksum of a file: of its path, so that no other file passes for it, and of its bytes.
+
+    A backfill writes below a folder of its own, and that is no part of the path then.
+    """
+    own = path.split("/", 2)[2] if path.startswith("backfill/") else path
+    return zlib.crc32(data, zlib.crc32(own.encode("utf-8", "surrogatepass")))
 
 
 def is_temporary(path: str) -> bool:

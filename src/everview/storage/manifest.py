@@ -200,7 +200,10 @@ def read(files: Files, step: int) -> Manifest:
     path = path_of(step)
     data = files.read(path)
     try:
-        return Manifest.from_json(data)
+        found = Manifest.from_json(data)
+        if found.step != step:
+            raise ValueError(f"it is the manifest of step {found.step}")
+        return found
     except StoreError as error:
         raise StoreError(f"{files}/{path}: {error.what}", next_step=error.next_step) from error
     except (ValueError, KeyError, TypeError) as error:

@@ -153,6 +153,20 @@ def status(
     commands.show_status(path, watch, format)
 
 
+@app.command()
+def check(path: StorePath = DEFAULT_PATH, format: Format = "table") -> None:
+    """Read every file of a store and compare it with its checksum: runs of rows, manifests, catalog, and
+    Spark's checkpoint. Each damaged file is named, with what it holds. Spark is not started.
+
+    everview check
+
+    everview check --path /data/store --format json
+    """
+    from everview.ui import commands
+
+    commands.check_files(path, format)
+
+
 @app.command("explain")
 def explain_command(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],

@@ -14,6 +14,7 @@ from rich.console import Console
 from everview.database import (
     bind_on_copy,
     bind_question,
+    check_at,
     connect,
     explain_text,
     is_show_statement,
@@ -106,6 +107,16 @@ def show_status(path: str, watch: bool, format: str) -> None:
                 return
             if format == "table" and not sys.stdout.isatty():
                 print()
+
+
+def check_files(path: str, format: str) -> None:
+    """Print what a check of a store found; exit with 1 if there is damage."""
+    require_format(format)
+    report, well = check_at(path)
+    with _output():
+        write_report(report, format, sys.stdout)
+    if not well:
+        raise typer.Exit(1)
 
 
 def explain_plan(what: str, path: str, format: str) -> None:
