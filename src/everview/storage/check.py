@@ -30,7 +30,7 @@ _CONTENTS = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class DamagedPart:
     """A damaged part of a store: the file, what it holds, what is wrong with it, and what to do."""
 
     path: str
@@ -39,7 +39,7 @@ class Problem:
     next_step: str
 
     @classmethod
-    def of(cls, path: str, contents: str, error: StoreError) -> Problem:
+    def of(cls, path: str, contents: str, error: StoreError) -> DamagedPart:
         return cls(path, contents, error.what, error.next_step or "")
 
 
@@ -50,7 +50,7 @@ class StoreCheck:
     step: int
     files: int
     bytes: int
-    problems: tuple[Problem, ...]
+    problems: tuple[DamagedPart, ...]
 
 
 def check_store(store: Store) -> StoreCheck:
@@ -67,7 +67,7 @@ def check_store(store: Store) -> StoreCheck:
         try:
             check()
         except StoreError as error:
-            problems.append(Problem.of(path, contents, error))
+            problems.append(DamagedPart.of(path, contents, error))
     found = list(_run_problems(store.files, last))
     if found and manifests.list_steps(store.files)[-1:] != [last.step]:
         return check_store(store)  # it was cleaned while it was read
@@ -75,23 +75,23 @@ def check_store(store: Store) -> StoreCheck:
     return StoreCheck(last.step, len(runs), sum(runs.values()), (*problems, *found))
 
 
-def _manifest_problems(files: Files) -> Iterator[Problem]:
+def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
     steps = manifests.list_steps(files)
     for step in steps:
         try:
             manifests.read(files, step)
         except manifests.DamagedManifest as error:
             if step == steps[-1]:
-                yield Problem.of(manifests.path_of(step), "the last step", error)
+                yield DamagedPart.of(manifests.path_of(step), "the last step", error)
             else:
                 next_step = "nothing needs it: the next clean-up removes it"
-                yield Problem(manifests.path_of(step), f"step {step}", error.what, next_step)
+                yield DamagedPart(manifests.path_of(step), f"step {step}", error.what, next_step)
         except StoreError as error:
             if files.exists(manifests.path_of(step)):
-                yield Problem.of(manifests.path_of(step), f"step {step}", error)
+                yield DamagedPart.of(manifests.path_of(step), f"step {step}", error)
 
 
-def _run_problems(files: Files, manifest: Manifest) -> Iterator[Problem]:
+def _run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
     seen: set[str] = set()
     for trace, runs in manifest.traces.items():
         for run in runs:
@@ -101,7 +101,7 @@ def _run_problems(files: Files, manifest: Manifest) -> Iterator[Problem]:
             try:
                 files.verify(run.path)
             except StoreError as error:
-                yield Problem.of(run.path, contents_of(trace), error)
+                yield DamagedPart.of(run.path, contents_of(trace), error)
 
 
 def contents_of(trace: TraceId) -> str:
