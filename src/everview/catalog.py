@@ -254,6 +254,7 @@ class Catalog:
         if isinstance(entry, (StreamEntry, TableEntry)):
             entry = replace_fields(entry, incarnation=self.dropped)
         if before is not None:
+            entry = replace_fields(entry, name=before.name)  # its rows are kept under the name that it has
             for name in (entry.name, *self.dependants(entry.name)):
                 self._bound.pop(name.casefold(), None)
         self.entries[entry.name.casefold()] = entry

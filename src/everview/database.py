@@ -183,7 +183,9 @@ class Database:
         if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
             self._pipeline.forget_names(self._views())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
-            self._pipeline.create_view(entry, known, self._views())
+            made = known.get(entry.name)
+            assert isinstance(made, ViewEntry)
+            self._pipeline.create_view(made, known, self._views())
             declare(statement, self._catalog)
             return
         if isinstance(entry, StreamEntry):

@@ -232,3 +232,26 @@ def test_a_crash_between_manifest_and_catalog(
     (path / CATALOG).write_text(text.replace("COUNT(*)", "SUM(k)"))
     with pytest.raises(StoreError, match="is not the catalog that step"):
         Store.open(str(path)).load_catalog()
+
+
+def test_the_log_of_the_last_batch_is_forgotten(spark: SparkSession, tmp_path: Path, quiet: None) -> None:
+    """After a hundred batches without rows, Spark has only the logs of these; they say the same."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    write_files(folder, random.Random(3), 0)
+    with everview.connect(str(store), spark, partitions=1) as db:
+        db.execute(script(folder, {"ever": VIEWS["ever"]}))
+        db.run()
+        batch = db.manifest().batch
+        assert batch is not None
+        for name in ("offsets", "commits"):
+            log = store / "checkpoint" / name / str(batch)
+            log.rename(log.with_name(str(batch + 7)))
+            log.with_name(f".{batch}.crc").unlink(missing_ok=True)
+        assert rows(db.query("SELECT COUNT(*) AS n, MIN(v) AS low FROM s")) == rows(
+            db.query("SELECT * FROM ever")
+        )
+        db.execute("CREATE VIEW again AS SELECT COUNT(*) AS n, MIN(v + 0) AS low FROM s")
+        assert rows(db.query("SELECT * FROM again")) == rows(db.query("SELECT * FROM ever"))
+        (store / "checkpoint" / "offsets" / str(batch + 7)).unlink()
+        with pytest.raises(StoreError, match="which files 's' has read is not known any more"):
+            db.query("SELECT COUNT(*) AS n FROM s")

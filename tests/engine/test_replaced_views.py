@@ -167,3 +167,84 @@ def test_what_cannot_be_computed_anew_is_not_replaced(spark: SparkSession, tmp_p
             db.execute("CREATE OR REPLACE VIEW held AS SELECT k + 1 AS k FROM s [RANGE 1 MINUTE]")
         assert rows(db.query("SELECT * FROM n")) == before
         assert "k + 1" not in str(db.execute("DESCRIBE held"))
+
+
+FILLED = """
+    CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts);
+    CREATE VIEW always AS SELECT k, v FROM s [RANGE 5 SECONDS];
+"""
+
+
+def at(second: int) -> str:
+    return f"2026-01-01 00:00:{second:02}"
+
+
+def test_options_of_a_view_change(spark: SparkSession, tmp_path: Path) -> None:
+    """COMPLETE or not, and a longer history: the answers stay those of the same query."""
+    query = "SELECT k, v FROM s [RANGE 5 SECONDS]"
+    with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
+        db.execute(f"""{FILLED}
+            CREATE VIEW to AS {query};
+            CREATE COMPLETE VIEW back AS {query};
+            CREATE VIEW brief WITH (history => INTERVAL '2' SECOND) AS {query};
+        """)
+        for second in (1, 8, 16):
+            db.insert("s", [{"k": second, "v": 1, "ts": at(second)}])
+            db.run()
+        db.execute(f"""
+            CREATE OR REPLACE COMPLETE VIEW to AS {query};
+            CREATE OR REPLACE VIEW back AS {query};
+            CREATE OR REPLACE VIEW brief AS {query};
+        """)
+        db.insert("s", [{"k": 17, "v": 1, "ts": at(17)}])
+        db.run()
+        for name in ("to", "back", "brief"):
+            for instant in (None, at(3), at(9)):
+                sql = "SELECT * FROM {}"
+                wanted = rows(db.query(sql.format("always"), as_of=instant))
+                assert rows(db.query(sql.format(name), as_of=instant)) == wanted, (name, instant)
+
+
+def test_a_view_over_one_that_forgets_is_computed_from_the_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
+        db.execute(f"""{FILLED}
+            CREATE VIEW h WITH (history => INTERVAL '1' SECOND) AS SELECT k FROM s [RANGE 9 SECONDS];
+            CREATE VIEW early AS SELECT COUNT(*) AS n FROM h SYNC EVERY INTERVAL '10' SECOND;
+        """)
+        for second in (1, 8, 16, 27):
+            db.insert("s", [{"k": second, "v": 1, "ts": at(second)}])
+            db.run()
+        db.execute("""
+            CREATE VIEW later AS SELECT COUNT(*) AS n FROM h SYNC EVERY INTERVAL '10' SECOND;
+            CREATE VIEW other AS SELECT COUNT(*) AS n FROM h SYNC EVERY INTERVAL '5' SECOND;
+            CREATE OR REPLACE VIEW later AS SELECT COUNT(*) + 0 AS n FROM h SYNC EVERY INTERVAL '10' SECOND;
+        """)
+        db.insert("s", [{"k": 1, "v": 1, "ts": at(41)}])
+        db.run()
+        assert rows(db.query("SELECT * FROM later")) == rows(db.query("SELECT * FROM early"))
+        for second in (12, 22, 32):
+            asked = [rows(db.query(f"SELECT * FROM {v}", as_of=at(second))) for v in ("later", "early")]
+            assert asked[0] == asked[1]
+        assert not db.manifest().since
+
+
+def test_names_in_another_case_and_what_a_drop_left(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        db.execute(FILLED + "CREATE VIEW v AS SELECT k FROM s [RANGE 30 SECONDS]")
+        db.insert("s", [{"k": 1, "v": 1, "ts": at(1)}])
+        db.run()
+        db.execute("CREATE OR REPLACE VIEW V AS SELECT k + 20 AS k FROM s [RANGE 30 SECONDS]")
+        assert rows(db.query("SELECT * FROM v", as_of=at(1))) == {(1,): 1}
+        assert rows(db.query("SELECT * FROM v")) == {(21,): 1}
+        with monkeypatch.context() as crash:
+            crash.setattr(db._pipeline, "forget_names", lambda views: None)
+            db.execute("DROP VIEW v")
+        db.execute("CREATE VIEW v AS SELECT k + 40 AS k FROM s [RANGE 30 SECONDS]")
+        assert (
+            rows(db.query("SELECT * FROM v", as_of=at(1))) == rows(db.query("SELECT * FROM v")) == {(41,): 1}
+        )
+        assert [r.k for r in db.changes("v").collect()] == [41]

@@ -79,7 +79,7 @@ class Kept:
     def _replaced_at(self, view: str) -> int:
         """Return the instant before which another definition of a view counts, if its changes are kept."""
         found = self.manifest.replaced.get(view)
-        return BEFORE_ALL if found is None or found.columns_changed else found.at
+        return BEFORE_ALL if found is None or found.anew else found.at
 
     def runs(self, scan: P.ScanOperator) -> tuple[Run, ...]:
         """Return the runs that a scan reads."""

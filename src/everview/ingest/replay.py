@@ -32,7 +32,7 @@ from everview.ingest.refused import AHEAD, row_text, split_refused
 from everview.ingest.sources import open_source
 from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
-from everview.storage.checkpoint import CHECKPOINT
+from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
@@ -67,7 +67,10 @@ class Replay:
             source = "" if entry.source is None else entry.source.format
             return f"what the source {source} of '{entry.name}' has sent cannot be read again"
         checkpoint, name = files.below(CHECKPOINT), source_name(entry)
-        last = {} if manifest.batch is None else source_offsets(checkpoint, manifest.batch)
+        batch = last_batch_read(files, manifest)
+        if batch is None and any(manifest.counts.get(entry.name, ())):
+            return f"which files '{entry.name}' has read is not known any more"
+        last = {} if batch is None else source_offsets(checkpoint, batch)
         read = read_files(checkpoint, name, last[name]) if name in last else {}
         there = files_with_times(read)
         unseen = [uri for uri in read if uri not in there]

@@ -91,10 +91,10 @@ class Pipeline(StoreWriter):
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
         found = snapshot.kept.manifest.replaced.get(name)
-        if since is not None and found is not None and found.columns_changed and since < found.step:
+        if since is not None and found is not None and since < found.followed_from:
             raise StoreError(
-                f"the view '{name}' was replaced in step {found.step}, and has other columns now",
-                next_step=f"read all its changes, and go on after step {found.step}",
+                f"the view '{name}' was replaced in step {found.followed_from}, and its changes begin anew",
+                next_step=f"read all its changes, and go on after step {found.followed_from} or a later one",
             )
         with explained_failures(views.sourced_entries):
             return snapshot.changes(name, encoding, after)

@@ -19,7 +19,7 @@ from everview.ingest.intake import IntakeResult
 from everview.ingest.sources import Sources
 from everview.pipeline.writer import StoreWriter
 from everview.storage.arrivals import Progress
-from everview.storage.checkpoint import CHECKPOINT, read_progress
+from everview.storage.checkpoint import CHECKPOINT, last_batch_read, read_progress
 from everview.storage.manifest import Manifest
 
 _CLEAN_EVERY = 10  # steps
@@ -102,7 +102,8 @@ class StepRunner:
         if started < self._look_at or not views.sourced_entries:
             return taken
         files = self._writer.store.files
-        found = changed_files(files.below(CHECKPOINT), views.sourced_entries, before.batch, before.changed)
+        batch = last_batch_read(files, before)
+        found = changed_files(files.below(CHECKPOINT), views.sourced_entries, batch, before.changed)
         seconds = time.monotonic() - started
         self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
         return taken.with_changed_files(found, before, without_fsync(files))

@@ -32,7 +32,7 @@ from everview.ingest.replay import Replay
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.writer import StoreWriter
-from everview.plan.views import ViewStart, find_views
+from everview.plan.views import ViewStart
 from everview.storage.manifest import Manifest, Replacement
 from everview.storage.runs import BACKFILL, Run, TraceId
 
@@ -52,12 +52,32 @@ class ViewChange:
         """Whether there is already a view of this name."""
         return self.entry.name in self.before.views
 
+    @property
+    def old_entry(self) -> ViewEntry | None:
+        """The view of this name that there is already."""
+        found = self.before.catalog.entries.get(self.entry.name.casefold())
+        return found if isinstance(found, ViewEntry) else None
+
     def names(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the views that must be computed: the new one, and those whose plans change with it."""
+        if manifest.bound == BEFORE_ALL:
+            return ()
         kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
         views = compile_store(self.catalog, kept, self.before)
-        old = self.before.plans
-        return tuple(name for name, plan in views.plans.items() if old.get(name) != plan)
+        old, entry = self.before.plans, self.old_entry
+        longer = entry is not None and entry.history < self.entry.history  # what was forgotten is wanted now
+        return tuple(
+            name
+            for name, plan in views.plans.items()
+            if old.get(name) != plan or (longer and name == self.entry.name)
+        )
+
+    def with_answer(self, manifest: Manifest) -> Manifest:
+        """Return the manifest with the present answer of a view that becomes COMPLETE, or without it."""
+        view, answer = TraceId("view", self.entry.name), TraceId("complete", self.entry.name)
+        if self.old_entry is None or self.old_entry.complete == self.entry.complete:
+            return manifest
+        return manifest.with_traces({answer: manifest.runs(view) if self.entry.complete else ()})
 
 
 def change_views(
@@ -71,14 +91,17 @@ def change_views(
     With `pause`, steps go on while most of the work is done; it is called before the views are joined.
     """
     manifest = writer.store.manifest()
-    names = () if manifest.bound == BEFORE_ALL else change.names(manifest)
-    if not names:
+    if not change.names(manifest):
         _check_evaluable(writer, change, manifest)
         if pause is not None:
             pause()
+            pause = None
         with writer.one_at_a_time:
-            writer.store.save_catalog(change.catalog)
-        return
+            manifest = writer.store.manifest()  # a step may have ended since
+            if not change.names(manifest):
+                writer.store.save_catalog(change.catalog, change.with_answer(manifest))
+                return
+    names = change.names(manifest)
     plan = _plan_backfill(writer, change, names, manifest, report)
     entries = [e for e in change.catalog if isinstance(e, ViewEntry) and e.name in names]
     require_evaluable(writer.session, entries, plan.backfill.views.plans)
@@ -115,13 +138,15 @@ def _doing(names: tuple[str, ...]) -> str:
 
 @contextmanager
 def _protected(writer: StoreWriter, backfill: Backfill) -> Iterator[None]:
-    """Keep clean-up away from the files of a backfill until a manifest names them."""
-    folder = f"{BACKFILL}/{backfill.token}/"
-    writer.store.in_progress.add(folder)
+    """Keep clean-up away from the files that a backfill writes and reads."""
+    folder, store = f"{BACKFILL}/{backfill.token}/", writer.store
+    store.in_progress.add(folder)
+    store.in_use = store.manifest().paths()
     try:
         yield
     finally:
-        writer.store.in_progress.discard(folder)
+        store.in_progress.discard(folder)
+        store.in_use = set()
 
 
 @dataclass(frozen=True)
@@ -145,34 +170,38 @@ def _plan_backfill(
     starts = {name: start for name, start in manifest.starts.items() if name not in names}
     views = compile_store(change.catalog, starts, change.before)
     ended = horizons(manifest, change.catalog)
-    kept = _kept_plans(views, names, ended)
     problems: dict[str, str | None] = {}
-    incomplete: dict[str, str] = {}
-    for name in names:
-        gone = []
-        streams, below = _inputs(views.plans[name], kept)
-        for stream in sorted(streams):
+
+    def unreadable(name: str, kept: Mapping[P.Operator, str]) -> list[str]:
+        """Return the streams of a view that cannot be read again."""
+        streams = sorted(_inputs(views.plans[name], kept)[0])
+        for stream in streams:
             if stream not in problems:
                 problems[stream] = _replay_problem(writer, change.catalog, stream, manifest)
-            if (why := problems[stream]) is not None:
-                gone.append(stream)
-                incomplete.setdefault(name, why)
-        if gone and change.replaces:
+        return [stream for stream in streams if problems[stream] is not None]
+
+    # The changes of a view that forgets are of use only where what it reads cannot be read again.
+    forgetful = any(unreadable(name, _kept_plans(views, names, ended)) for name in names)
+    kept = _kept_plans(views, names, {} if forgetful else ended)
+    incomplete: dict[str, str] = {}
+    for name in names:
+        gone, below = unreadable(name, kept), _inputs(views.plans[name], kept)[1]
+        begins = {v: starts[v].since for v in below if v in starts}
+        begins |= {v: ended[t] for v in below if (t := TraceId("view", v)) in ended}
+        if gone:
+            starts[name] = ViewStart(first_instant(manifest), tuple(gone))
+            incomplete[name] = str(problems[gone[0]])
+        elif begins:
+            last = max(begins, key=lambda v: begins[v])
+            starts[name] = ViewStart(begins[last], ())
+            incomplete[name] = f"it reads '{last}', which is known from there on"
+        if change.replaces and name in incomplete:
             raise PlanError(
                 f"the view '{change.entry.name}' cannot be replaced: {incomplete[name]}",
                 next_step=f"DROP VIEW {change.entry.name} and create it anew: it then begins at the bound",
             )
-        if gone:
-            starts[name] = ViewStart(first_instant(manifest), tuple(gone))
-            continue
-        begins = {v: starts[v].since for v in below if v in starts}
-        begins |= {v: ended[t] for v in below if (t := TraceId("view", v)) in ended}
-        if begins:
-            last = max(begins, key=lambda v: begins[v])
-            starts[name] = ViewStart(begins[last], ())
-            incomplete[name] = f"it reads '{last}', which is known from there on"
     views = compile_store(change.catalog, starts, change.before)
-    kept = _kept_plans(views, names, ended)
+    kept = _kept_plans(views, names, {} if forgetful else ended)
     backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
     return BackfillPlan(backfill, starts, incomplete)
 
@@ -182,13 +211,12 @@ def _kept_plans(
 ) -> dict[P.Operator, str]:
     """Return the plans whose changes are kept, with the view that has them.
 
-    A view may have such a plan without reading that view, as one of the same definition; then it starts from
-    these changes if they are all there.
+    A view may have such a plan without reading that view, as one of the same definition. Changes that have
+    `ended`, because their view keeps no longer history, are left out, if they could be computed again.
     """
-    read = {v for name in names for v in find_views(views.views[name].plan, views.views)}
     others = [v for v in views.plans if v not in names]
-    whole = [v for v in others if v in read or TraceId("view", v) not in ended]
-    return {views.plans[v]: v for v in sorted(whole, key=lambda v: v in read)}
+    whole = [v for v in others if TraceId("view", v) not in ended or views.views[v].start is not None]
+    return {views.plans[v]: v for v in whole}
 
 
 def _inputs(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[set[str], set[str]]:
@@ -221,12 +249,16 @@ def _replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest
 def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before: Manifest) -> None:
     """Join the computed views with the others: one manifest, with the catalog that has them."""
     step, backfill, starts = before.step + 1, plan.backfill, plan.starts
-    names, replaced = backfill.names, dict(before.replaced)
+    names = backfill.names
+    # A DROP that was interrupted may have left something of a name.
+    replaced = {n: r for n, r in before.replaced.items() if n in change.before.views}
     earlier: dict[TraceId, tuple[Run, ...]] = {}
     for name in names:
-        if name in change.before.plans:
+        if change.before.plans.get(name, backfill.views.plans[name]) != backfill.views.plans[name]:
             same = change.before.plans[name].types == backfill.views.plans[name].types
-            replaced[name] = Replacement(step, before.bound + 1, not same)
+            same = same and not before.finished  # after which no instant is left for the new rows
+            followed = replaced[name].followed_from if same and name in replaced else 0
+            replaced[name] = Replacement(step, before.bound + 1, not same, followed if same else step)
             trace = TraceId("view", name, REPLACED)
             rows = _earlier_changes(writer, before, name, change.before.plans[name]) if same else None
             earlier[trace] = () if rows is None else write_rows(rows, trace, writer.store.files, step)
@@ -249,7 +281,7 @@ def _earlier_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.O
     runs = before.runs(TraceId("view", name))
     rows = kept.read(runs, plan.types).where(f"{FROM} < {long_sql(end)}")
     known = before.replaced.get(name)
-    if known is not None and not known.columns_changed:
+    if known is not None and not known.anew:
         rows = rows.where(f"{UNTIL} > {long_sql(known.at)}").withColumn(
             FROM, F.expr(f"greatest({FROM}, {long_sql(known.at)})")
         )

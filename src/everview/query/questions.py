@@ -172,7 +172,7 @@ class StoreSnapshot:
         trace = TraceId("view", name)
         rows = self.kept.read(manifest.runs(trace), plan.schema.types)
         replaced = manifest.replaced.get(name)
-        if replaced is not None and not replaced.columns_changed:
+        if replaced is not None and not replaced.anew:
             earlier = self.kept.read(manifest.runs(TraceId("view", name, REPLACED)), plan.schema.types)
             rows = _from_on(rows, replaced.at).unionAll(earlier)
         begin = max(

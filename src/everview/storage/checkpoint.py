@@ -27,6 +27,19 @@ def read_progress(files: Files, batch: int) -> int | None:
     return zlib.crc32(b"\n".join(read)) if read else None
 
 
+def last_batch_read(files: Files, manifest: Manifest) -> int | None:
+    """Return a batch of Spark whose log says how far the sources of a manifest were read; None if none does.
+
+    Spark forgets the log of its own batch when a hundred without rows have followed; theirs say the same.
+    """
+    batches = (manifest.batch, _last_number(files, f"{CHECKPOINT}/commits"))
+    for batch in batches:
+        found = None if batch is None else read_progress(files, batch)
+        if found is not None and manifest.progress in (None, found):
+            return batch
+    return None
+
+
 def require_agreement(files: Files, manifest: Manifest) -> None:
     """Raise an error if Spark would begin before the last batch taken, or go on after a later one."""
     if manifest.batch is not None and manifest.progress is None:

@@ -41,12 +41,14 @@ class DamagedManifest(StoreError):
 class Replacement:
     """CREATE OR REPLACE of a view: the step that did it, and the instant from which the new rows count.
 
-    The earlier changes are kept as the part `replaced` of the view, unless its columns are others now.
+    The earlier changes are kept as the part `replaced` of the view, unless it begins `anew` because it has
+    other columns now. Its changes can be followed from the step `followed_from` on.
     """
 
     step: int
     at: int
-    columns_changed: bool = False
+    anew: bool = False
+    followed_from: int = 0
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ class Store:
         self._checked = False  # whether the files that the last manifest names are known to be there
         self._last: Manifest | None = None  # the last one that was written under the lock
         self.in_progress: set[str] = set()  # folders with files that no manifest names yet
+        self.in_use: set[str] = set()  # files that are read for longer than their manifests are kept
 
     @classmethod
     def open(
@@ -272,8 +273,8 @@ class Store:
         # Manifests go first: none that can be found names a file that is gone.
         folders = (manifests.FOLDER, *ALL_FOLDERS)
         there = [f for folder in folders for f in self.files.list_files(folder)]
-        there = [f for f in there if not f.path.startswith(tuple(self.in_progress))]
-        gone = [f for f in there if f.path not in named]
+        named |= self.in_use
+        gone = [f for f in there if f.path not in named and not f.path.startswith(tuple(self.in_progress))]
         gone += [f for f in self.files.list_files("", recursive=False) if is_temporary(f.path)]
         for file in gone:
             self.files.delete(file.path)
