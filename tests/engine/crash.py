@@ -28,6 +28,7 @@ from everview.errors import StoreError
 from everview.execute import evaluate, housekeeping
 from everview.execute.housekeeping import MergeTask
 from everview.storage.files import Files
+from everview.storage.manifest import path_of
 from everview.storage.trace import Trace
 from tests.engine.feeding import Feed
 
@@ -158,6 +159,8 @@ def _place(path: str, merging: bool, in_task: bool) -> str:
         return "compact" if folder == "runs" else "merge"
     if folder in ("inbox", "late", "ports"):
         return "intake" if in_task else "insert"
+    if path == path_of(0):  # of names that were created before the first step
+        return "other"
     return {"manifests": "manifest", "runs": "run", "views": "run"}.get(folder, "other")
 
 

@@ -111,7 +111,7 @@ def test_a_second_writer_is_told_who_holds_the_store_and_readers_go_on(
 def test_what_cannot_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with everview.connect(str(tmp_path / "store"), spark) as db:
         for sql in (
-            "CREATE STREAM f (ts TIMESTAMP, TIMELINE ts) FROM csv('x'); SELECT ts FROM f",
+            "CREATE STREAM f (timestamp TIMESTAMP, TIMELINE timestamp) FROM rate(); SELECT timestamp FROM f",
             SCRIPT + "DELETE FROM s",
             "SELECT * FROM nothing",
         ):

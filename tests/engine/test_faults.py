@@ -17,9 +17,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
-from everview import pipeline
 from everview.database import Database
 from everview.errors import EverviewError, StoreError
+from everview.ingest.intake import IntakeResult
+from everview.pipeline import writer
 from everview.storage import manifest as manifests
 from everview.storage.runs import TraceId
 from tests.engine.crash import Kill, run_victim
@@ -271,9 +272,9 @@ def test_a_source_file_vanishes_before_it_is_read(
 ) -> None:
     path, come = tmp_path / "store", tmp_path / "in"
     put_first(come)
-    take_in = pipeline.take_in
+    take_in = writer.take_in
 
-    def without_the_file(*args: Any) -> pipeline.IntakeResult:
+    def without_the_file(*args: Any) -> IntakeResult:
         (come / "2.csv").rename(tmp_path / "2.csv")
         return take_in(*args)
 
@@ -282,7 +283,7 @@ def test_a_source_file_vanishes_before_it_is_read(
         db.run()
         kept = manifest_of(path)
         put_second(come)
-        monkeypatch.setattr(pipeline, "take_in", without_the_file)
+        monkeypatch.setattr(writer, "take_in", without_the_file)
         refused(
             db.run,
             f"{come}/2.csv was there and is gone, before it was read\n"

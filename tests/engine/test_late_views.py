@@ -230,7 +230,7 @@ def test_a_crash_between_manifest_and_catalog(
     assert not (path / NEXT_CATALOG).exists()
     text = (path / CATALOG).read_text()
     (path / CATALOG).write_text(text.replace("COUNT(*)", "SUM(k)"))
-    with pytest.raises(StoreError, match="is not the catalog that step"):
+    with pytest.raises(StoreError, match="it is not the catalog that step"):
         Store.open(str(path)).load_catalog()
 
 

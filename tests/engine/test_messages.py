@@ -113,13 +113,13 @@ def test_a_view_that_spark_cannot_compute(spark: SparkSession, tmp_path: Path) -
         db.insert("s", [{"k": 0, "t": "a", "ts": at(1)}])
         db.run()
         before = db.manifest()
-        from everview import pipeline
+        from everview.pipeline import backfill
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             spark.sql("SELECT raise_error('no such luck') AS x").collect()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pipeline, "first_slice", fail)
+            patch.setattr(backfill, "evaluate_slice", fail)
             refused(
                 lambda: db.execute("CREATE VIEW b AS SELECT k FROM s"),
                 "the view 'b' cannot be computed: no such luck\n"

@@ -178,15 +178,17 @@ def test_in_the_background_rows_inserted_are_seen_and_time_goes_on(
         """)
         db.start("100 milliseconds")
         with pytest.raises(StoreError, match="background"):
-            db.execute("CREATE VIEW other AS SELECT k FROM s")
+            db.execute("CREATE STREAM other (k INT, ts TIMESTAMP, TIMELINE ts)")
         with pytest.raises(StoreError, match="background"):
             db.run()
+        db.execute("CREATE VIEW other AS SELECT k FROM s")
         db.insert("s", [{"k": 1, "ts": "2026-01-01 00:00:01"}])
         _until(lambda: rows(db.query("SELECT k FROM held")) == {(1,): 1})
         db.insert("s", [{"k": 2, "ts": "2026-01-01 00:00:07"}])
         _until(lambda: rows(db.query("SELECT k FROM held")) == {(2,): 1})
         db.stop()
         db.run()
+        assert rows(db.query("SELECT k FROM other")) == {(1,): 1, (2,): 1}
 
 
 def test_a_source_can_be_added_and_dropped(spark: SparkSession, tmp_path: Path) -> None:

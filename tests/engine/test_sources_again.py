@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from everview.catalog import Catalog
 from everview.database import Database
 from everview.errors import EverviewError
 from everview.sql import statements as S
+from everview.storage.store import Store
 from tests.engine.reading import put
 
 pytestmark = pytest.mark.spark
@@ -119,6 +121,8 @@ def test_a_source_that_was_dropped_before_drops_were_counted(spark: SparkSession
     catalog = json.loads((store / "catalog.json").read_text())
     assert catalog.pop("dropped") == 1
     (store / "catalog.json").write_text(json.dumps(catalog))
+    with Store.open(str(store)).lock() as older:  # its manifests had no checksum of the catalog
+        older.write_manifest(replace(older.manifest(), catalog=None))
     with everview.connect(str(store), spark) as db:
         db.execute(TABLE.format(tmp_path))
         assert db.run().arrived["t"].rows == 2

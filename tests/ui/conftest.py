@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import everview
-from everview.ui import cli
+from everview.ui import cli, commands
 
 
 class Said(NamedTuple):
@@ -35,7 +35,7 @@ def call(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
             cli.main(arguments)
         return Said(int(ended.value.code or 0), *capsys.readouterr())
 
-    monkeypatch.setattr(cli, "connect", connect)
+    monkeypatch.setattr(commands, "connect", connect)
     return call
 
 

@@ -182,9 +182,15 @@ class Store:
         Older releases did not count what was dropped. Spark's logs show that something was: a source that is
         made again must not take up the log of one that is gone.
         """
-        data = self._catalog_bytes()
+        data, fits = self._catalog_bytes()
         try:
             catalog = Catalog() if data is None else Catalog.from_json(data.decode("utf-8", "surrogatepass"))
+            if not fits:
+                raise StoreError(
+                    f"it is not the catalog that step {self.manifest().step} was written with: "
+                    "the file was changed or damaged",
+                    next_step="put the file back from a backup; names change by SQL only",
+                )
             fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
             if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
                 catalog.dropped = 1
@@ -194,26 +200,22 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.files.damaged(CATALOG, f"{type(error).__name__} {error}") from error
 
-    def _catalog_bytes(self) -> bytes | None:
-        """Return the catalog that belongs to the last manifest; None if there is none yet."""
+    def _catalog_bytes(self) -> tuple[bytes | None, bool]:
+        """Return the catalog, None if there is none yet, and whether it belongs to the last manifest."""
         for _ in range(_ATTEMPTS):
             last = self.manifest()
             found = [self._read_if_there(name) for name in (CATALOG, NEXT_CATALOG)]
             if last.catalog is None:
-                return found[0]
+                return found[0], True
             for data in found:
                 if data is not None and zlib.crc32(data) == last.catalog:
-                    return data
+                    return data, True
         if found[0] is None:
             raise FileMissing(
                 f"{self.files}/{CATALOG} is missing, and the store has run",
                 next_step="put the file back from a backup",
             )
-        raise StoreError(
-            f"{self.files}/{CATALOG} is not the catalog that step {last.step} was written with: "
-            "the file was changed or damaged",
-            next_step="put the file back from a backup; names change by SQL only",
-        )
+        return found[0], False
 
     def _read_if_there(self, path: str) -> bytes | None:
         try:
