@@ -153,6 +153,11 @@ class Backfill:
             for trace, runs in self.traces.items()
             if trace.kind == "view" or trace.owner not in running
         }
-        gone = {TraceId("view", name): () for name in self.names}
-        gone |= {TraceId("complete", name): () for name in self.names}
+        gone: dict[TraceId, tuple[Run, ...]] = {}
+        for name in self.names:
+            gone |= {TraceId("view", name): (), TraceId("complete", name): ()}
+        own = (
+            self.views.operator_names() - running
+        )  # a replaced view may have left state of the same operator
+        gone |= {trace: () for trace in before.of("state") if trace.owner in own}
         return before.with_traces({**gone, **{trace: tuple(runs) for trace, runs in mine.items()}})
