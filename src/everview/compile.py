@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from everview import operators as P
@@ -20,7 +20,16 @@ from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry, ViewEnt
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
-from everview.plan.views import ViewStart, assemble_plan, find_views
+from everview.plan.views import (
+    KeptPlan,
+    LoadPlan,
+    NextPlan,
+    ViewStart,
+    assemble_plan,
+    find_views,
+    load_no_plan,
+    next_name,
+)
 from everview.rewrite import rewrite
 from everview.sql import bind_script, declare, plan_of, view_plan
 from everview.sql import statements as S
@@ -39,6 +48,8 @@ class CompiledView:
     plan: N.Node
     reads: tuple[CompiledView, ...] = field(default=(), compare=False, repr=False)
     start: ViewStart | None = None
+    kept: KeptPlan | None = None
+    load: LoadPlan = field(default=load_no_plan, compare=False, repr=False)
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -46,9 +57,23 @@ class CompiledView:
         return Lowering("UPA", {id(view.plan): (view.plan, view.physical) for view in self.reads})
 
     @cached_property
+    def compiled(self) -> P.Operator:
+        """The physical plan as it is compiled now, as are those of the views that it reads."""
+        if all(view.physical == view.compiled for view in self.reads):
+            return self.lowering(self.plan)
+        return Lowering("UPA", {id(view.plan): (view.plan, view.compiled) for view in self.reads})(self.plan)
+
+    @cached_property
     def physical(self) -> P.Operator:
-        """The physical plan."""
-        return self.lowering(self.plan)
+        """The physical plan that runs: that which its state belongs to, if it has any."""
+        if self.kept is None:
+            return self.lowering(self.plan)
+        return self.compiled if self.kept.plan == self.compiled.digest else self.load(self.kept.plan)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it would be compiled to another plan now than the one that runs."""
+        return self.kept is not None and self.kept.compiled != self.compiled.digest
 
 
 Views = Mapping[str, CompiledView]
@@ -85,15 +110,28 @@ class CompiledStore:
 
     catalog: Catalog
     views: Views
+    aside: frozenset[str] = frozenset()
+    next: Mapping[str, P.Operator] = field(default_factory=dict)
 
     @cached_property
     def plans(self) -> dict[str, P.Operator]:
-        """The physical plans of all views."""
-        return {name: view.physical for name, view in self.views.items()}
+        """The physical plans of all views that were not set aside."""
+        return {name: view.physical for name, view in self.views.items() if name not in self.aside}
+
+    @cached_property
+    def running(self) -> dict[str, P.Operator]:
+        """The plans that a step evaluates: also those that will replace others, by names of their own."""
+        return {**self.plans, **{next_name(view): plan for view, plan in self.next.items()}}
+
+    @property
+    def outdated(self) -> dict[str, P.Operator]:
+        """The views that do not run the plan to which they would be compiled now, with that plan."""
+        return {n: self.views[n].compiled for n in self.plans if self.views[n].outdated}
 
     def operator_names(self, without: Container[str] = ()) -> set[str]:
         """Return the names under which the operators of all views, or all but some, keep their state."""
-        plans = (plan for view, plan in self.plans.items() if view not in without)
+        plans = [plan for view, plan in self.running.items() if view not in without]
+        plans += [self.views[view].physical for view in self.aside if view not in without]
         return {operator.name.casefold() for operator in stateful_operators(plans)}
 
     @property
@@ -106,19 +144,40 @@ class CompiledStore:
         return [e for e in self.catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
 
 
+@dataclass(frozen=True)
+class StoredViews:
+    """What a store knows of its views: their plans, those that will replace them, those set aside."""
+
+    plans: Mapping[str, KeptPlan]
+    next: Mapping[str, NextPlan]
+    aside: Container[str]
+    load: LoadPlan
+
+
 def compile_store(
-    catalog: Catalog, starts: Mapping[str, ViewStart] | None = None, before: CompiledStore | None = None
+    catalog: Catalog,
+    starts: Mapping[str, ViewStart] | None = None,
+    before: CompiledStore | None = None,
+    stored: StoredViews | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
-    `starts` says where views begin that were created when the store had already run.
+    `starts` says where views begin that were created when the store had already run, `stored` which plans
+    their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     """
     known = {} if before is None else before.views
     found: dict[str, CompiledView] = {}
     for entry in catalog:
         if isinstance(entry, ViewEntry):
-            _compile_entry(entry, catalog, starts or {}, known, found)
-    return CompiledStore(catalog, found)
+            _compile_entry(entry, catalog, starts or {}, known, found, stored)
+    if stored is not None:
+        planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
+        return CompiledStore(catalog, found, frozenset(n for n in found if n in stored.aside), planned)
+    if before is None:
+        return CompiledStore(catalog, found)
+    same = {name for name, view in found.items() if view is known.get(name)}
+    planned = {name: plan for name, plan in before.next.items() if name in same}
+    return CompiledStore(catalog, found, before.aside & same, planned)
 
 
 def _compile_entry(
@@ -127,6 +186,7 @@ def _compile_entry(
     starts: Mapping[str, ViewStart],
     known: Views,
     found: dict[str, CompiledView],
+    stored: StoredViews | None,
 ) -> None:
     """Compile a view after the views that it reads."""
     if entry.name in found:
@@ -134,12 +194,16 @@ def _compile_entry(
     for name in entry.depends_on:
         below = catalog.get(name)
         if isinstance(below, ViewEntry):
-            _compile_entry(below, catalog, starts, known, found)
+            _compile_entry(below, catalog, starts, known, found, stored)
     meaning, start, old = view_plan(entry, catalog), starts.get(entry.name), known.get(entry.name)
     current = [found[name] for name in entry.depends_on if name in found]
     same = old is not None and old.meaning is meaning and old.start == start
+    if stored is not None:
+        same = same and old is not None and old.kept == stored.plans.get(entry.name)
     if old is None or not same or any(all(view is not c for c in current) for view in old.reads):
         old = compile_plan(meaning, catalog, found, start)
+        if stored is not None:
+            old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
     found[entry.name] = old
 
 

@@ -14,10 +14,9 @@ from everview.algebra.text import name_sql
 from everview.algebra.time import UNDATED, Chronon, instant_words
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, compile_store, explain_script, explain_statements
+from everview.compile import CompiledStore, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
-from everview.plan.views import ViewStart
 from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
@@ -81,7 +80,7 @@ class Database:
         self._catalog = pipeline.store.load_catalog()
         self._locked = False
         self._compiled: CompiledStore | None = None
-        self._starts: Mapping[str, ViewStart] = {}
+        self._stored: tuple[object, ...] = ()  # what the manifest says of the views that were compiled
 
     def __enter__(self) -> Database:
         return self
@@ -169,9 +168,16 @@ class Database:
         self._pipeline.change_table(self._views(), self._table(target), rows, assignments, at)
 
     def _create(self, statement: S.Create, entry: Entry, plan: N.Node | None) -> None:
-        """Create an entry; creating exactly the same entry again changes nothing."""
+        """Create an entry; creating exactly the same entry again changes nothing.
+
+        CREATE OR REPLACE of a view that was set aside, or keeps an older plan, computes it anew.
+        """
+        manifest = self.manifest()
         if self._catalog.entries.get(entry.name.casefold()) == entry:
-            return
+            kept = manifest.plans.get(entry.name)
+            anew = entry.name in manifest.aside or (kept is not None and kept.stays)
+            if not (statement.replace and anew):
+                return
         if not isinstance(entry, ViewEntry):
             self._require_stopped()
         if isinstance(entry, EventStreamEntry):
@@ -225,10 +231,11 @@ class Database:
 
     def _views(self) -> CompiledStore:
         """Return the compiled views; compile again only those whose catalog entries have changed."""
-        starts = self.manifest().starts
-        if self._compiled is None or self._compiled.catalog != self._catalog or self._starts != starts:
-            self._compiled = compile_store(self._catalog.copy(), starts, self._compiled)
-            self._starts = starts
+        manifest = self.manifest()
+        stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside)
+        if self._compiled is None or self._compiled.catalog != self._catalog or self._stored != stored:
+            self._compiled = self._pipeline.compiled(self._catalog.copy(), self._compiled)
+            self._stored = stored
         return self._compiled
 
     def _reload(self) -> None:

@@ -7,6 +7,8 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os
 import sys
@@ -60,6 +62,7 @@ session.stop()
 """
 
 
+@pytest.mark.spark
 def test_no_setting_of_the_session_changes_an_answer(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "store")], capture_output=True, text=True, timeout=300

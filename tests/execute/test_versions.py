@@ -133,6 +133,7 @@ def plans(left: str) -> list[N.Node]:
 LEFT = {**UNSIGNED, **SIGNED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", LEFT)
 def test_with_random_slices(left: str) -> None:
     found = plans(LEFT[left])
@@ -147,6 +148,7 @@ def kept_versions(pipeline: Pipeline) -> tuple[P.VersionJoinOperator, Frame]:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", LEFT)
 def test_versions_are_kept_as_long_as_they_are_needed_and_no_longer(left: str) -> None:
     """What is kept holds at an instant that can still come, and is no longer than that; the rest is gone."""

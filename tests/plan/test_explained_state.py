@@ -110,6 +110,7 @@ def test_conditions_of_one_side_and_rows_that_begin_later(sql: str) -> None:
     assert found == explained(view)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(queries(), st.integers(0, 10**6))
 def test_random_queries_keep_nothing_that_is_not_named(sql: str, seed: int) -> None:

@@ -172,6 +172,7 @@ def test_a_union_of_streams_with_different_points() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["[ROWS 1]", "[ROWS 3]", "[PARTITION BY k ROWS 2]"])
 @pytest.mark.parametrize(
     "below",

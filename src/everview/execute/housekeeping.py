@@ -19,6 +19,7 @@ from everview.execute.kept import REPLACED
 from everview.execute.pieces import merge_waiting, pieces_of
 from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
 from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame
+from everview.plan.views import next_name
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -51,7 +52,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     for an instant that has passed.
     """
     alive = set(operators)
-    names = set(catalog.entries)
+    names = set(catalog.entries) | {next_name(view).casefold() for view in manifest.next}
     sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
     ended = horizons(manifest, catalog)
     manifest = replace(manifest, scheduled=manifest.still_scheduled())

@@ -15,7 +15,10 @@ from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.plan.views import KeptPlan
+from everview.storage.files import Files
 from everview.storage.manifest import Manifest
+from everview.storage.plans import save_plans
 from everview.storage.store import Store
 
 MARKS = 1000  # steps after which a reader of changes can no longer resume
@@ -32,8 +35,8 @@ def next_slice(
     """Return the store after a step in which the bound moved, and the number of changes of each view."""
     step = before.step + 1
     files, partitions = store.files, store.settings.partitions
-    plans = views.plans
-    changes = dict.fromkeys(plans, 0)
+    plans = views.running
+    changes = dict.fromkeys(views.plans, 0)
     if moved.bound > before.bound:
         slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.clock_range)
         kept = Kept(session, files, moved, views.catalog)
@@ -45,14 +48,29 @@ def next_slice(
         done = evaluate_slice(
             session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
         )
-        moved, changes = moved.with_traces(done.traces), {**changes, **done.changes}
+        moved = moved.with_traces(done.traces)
+        changes |= {view: rows for view, rows in done.changes.items() if view in changes}
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = completed(before, replace(moved, step=step, marks=marks), views.catalog)
+    moved = with_plans(moved, views, files)
     after = forget(moved, views.catalog, views.operator_names())
     return merge(session, without_fsync(files), after, views.catalog), changes
+
+
+def with_plans(manifest: Manifest, views: CompiledStore, files: Files) -> Manifest:
+    """Return the manifest with the plans of the views that run; write those that are not yet in the store."""
+    if manifest.bound == BEFORE_ALL:
+        return manifest
+    plans = dict(manifest.plans)
+    for name, plan in views.plans.items():
+        known = plans.get(name)
+        if known is None or known.plan != plan.digest:
+            plans[name] = KeptPlan(plan.digest, plan.digest)
+    save_plans(files, views.running.values(), manifest.stored_plans())
+    return manifest if plans == manifest.plans else replace(manifest, plans=plans)
 
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:
     """Return the lanes by which the rows of sources come to the operators."""
     streams = {e.name for e in views.sourced_entries if isinstance(e, StreamEntry)}
-    return lanes_of(Prepared.of(views.plans, manifest.traces).stages, streams, partitions)
+    return lanes_of(Prepared.of(views.running, manifest.traces).stages, streams, partitions)

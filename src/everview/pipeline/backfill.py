@@ -8,7 +8,7 @@ what they did meanwhile is worked off at the end, and then the new views join th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -145,12 +145,19 @@ class Backfill:
         self.traces = {**self.traces, **done.traces}
         self.bound = bound
 
+    def runs_in_store(self) -> dict[TraceId, tuple[Run, ...]]:
+        """Return all that it wrote, with paths below the root of the store."""
+        return {
+            trace: tuple(msgspec.structs.replace(r, path=f"{BACKFILL}/{self.token}/{r.path}") for r in runs)
+            for trace, runs in self.traces.items()
+        }
+
     def joined(self, before: Manifest) -> Manifest:
         """Return a manifest with the new views: their changes, and the state of operators of their own."""
         running = self.views.operator_names(without=self.names)
-        mine: Mapping[TraceId, Sequence[Run]] = {
-            trace: [msgspec.structs.replace(r, path=f"{BACKFILL}/{self.token}/{r.path}") for r in runs]
-            for trace, runs in self.traces.items()
+        mine = {
+            trace: runs
+            for trace, runs in self.runs_in_store().items()
             if trace.kind == "view" or trace.owner not in running
         }
         gone: dict[TraceId, tuple[Run, ...]] = {}
@@ -160,4 +167,4 @@ class Backfill:
             self.views.operator_names() - running
         )  # a replaced view may have left state of the same operator
         gone |= {trace: () for trace in before.of("state") if trace.owner in own}
-        return before.with_traces({**gone, **{trace: tuple(runs) for trace, runs in mine.items()}})
+        return before.with_traces({**gone, **mine})

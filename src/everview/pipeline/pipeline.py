@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, compile_store
+from everview.compile import CompiledStore
 from everview.errors import StoreError
 from everview.execute.evaluable import require_evaluable
 from everview.execute.failures import explained_failures
@@ -26,6 +26,7 @@ from everview.ingest.tables import Assignments
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline import inserts
 from everview.pipeline.backfill import BackfillProgress
+from everview.pipeline.migration import begin_migrations
 from everview.pipeline.steps import StepRunner
 from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
@@ -38,7 +39,8 @@ from everview.storage.store import Settings, Store
 
 # What a manifest has by the names of streams, tables and views.
 _BY_NAME = (
-    "since", "partial", "replaced", "bounds", "newest", "heard", "counts", "changed", "scheduled", "told",
+    "since", "partial", "replaced", "plans", "next", "aside", "bounds", "newest", "heard",
+    "counts", "changed", "scheduled", "told",
 )  # fmt: skip
 
 
@@ -149,7 +151,7 @@ class Pipeline(StoreWriter):
             change_views(self, change, self.report_backfill, pause)
         finally:
             if self._query is None:
-                views = compile_store(self.store.load_catalog(), self.store.manifest().starts, before)
+                views = self.compiled(self.store.load_catalog(), before)
                 self._query = SourceQuery(self, self._steps, views, query.report, query.interval)
 
     def forget_names(self, views: CompiledStore) -> None:
@@ -173,6 +175,7 @@ class Pipeline(StoreWriter):
         """Take in all available rows and advance the bound; with `finish` to the end of time."""
         self._require_stopped("run")
         self._require_evaluable(views)
+        views = begin_migrations(self, views, self.report_backfill)
         done: list[Progress] = []
 
         def report(step: Progress) -> None:
@@ -181,7 +184,7 @@ class Pipeline(StoreWriter):
                 progress(step)
 
         if views.sourced_entries:
-            SourceQuery(self, self._steps, views, report).finish()
+            views = SourceQuery(self, self._steps, views, report).finish()
         self.last_failure = None
         if finish or not done:
             with explained_failures(views.sourced_entries):
@@ -199,6 +202,7 @@ class Pipeline(StoreWriter):
         self._require_stopped("start")
         require_interval(interval)
         self._require_evaluable(views)
+        views = begin_migrations(self, views, self.report_backfill)
         self._query = SourceQuery(self, self._steps, views, progress or (lambda _: None), interval)
         self.last_failure = None
 

@@ -17,6 +17,7 @@ from everview.ingest.changed_files import changed_files
 from everview.ingest.differences import report_differences
 from everview.ingest.intake import IntakeResult
 from everview.ingest.sources import Sources
+from everview.pipeline.migration import end_migrations
 from everview.pipeline.writer import StoreWriter
 from everview.storage.arrivals import Progress
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read, read_progress
@@ -53,17 +54,18 @@ class StepRunner:
         batch: Batch | None,
         finish: bool,
         report: Callable[[Progress], None],
-    ) -> None:
+    ) -> CompiledStore | None:
         """Run one step over a batch, or over inserted rows only.
 
-        Spark repeats a batch if it does not know that its step was committed; the repetition is ignored.
+        Return the views with which steps go on, if they are others from now on. Spark repeats a batch if it
+        does not know that its step was committed; the repetition is ignored.
         """
         writer, store = self._writer, self._writer.store
         with writer.one_at_a_time:
             started, now = time.perf_counter(), writer.now()
             before = store.manifest()
             if batch is not None and before.batch is not None and batch.number <= before.batch:
-                return
+                return None
             taken = IntakeResult({}, {})
             if batch is not None and batch.sources.entries:
                 taken = writer.write_batch(batch.sources, batch.frame, before, before.bound + 1, now)
@@ -74,7 +76,7 @@ class StepRunner:
             progress = before.progress if batch is None else read_progress(store.files, batch.number)
             nothing_came = moved == before and not any(arrived.values())
             if batch is not None and nothing_came and progress == before.progress:
-                return  # a heartbeat batch without rows
+                return None  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = writer.session if batch is None else batch.frame.sparkSession
             after, changes = next_slice(session, store, views, before, moved)
@@ -93,6 +95,7 @@ class StepRunner:
             rows = sum(a.rows for a in arrived.values())
             seconds = time.perf_counter() - started
             report(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
+            return end_migrations(writer, views)
 
     def _with_changed_files(
         self, views: CompiledStore, before: Manifest, taken: IntakeResult

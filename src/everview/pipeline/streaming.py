@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -34,7 +35,8 @@ def require_interval(interval: str) -> None:
 class SourceQuery:
     """One streaming query over all sources: over the available rows only, or with an interval for ever.
 
-    An error of a step is kept: what Spark raises for it says less.
+    An error of a step is kept: what Spark raises for it says less. When a step changes the views that run,
+    the query is ended and started again: how rows are read depends on the views.
     """
 
     def __init__(
@@ -46,14 +48,19 @@ class SourceQuery:
         interval: str | None = None,
     ) -> None:
         self.views, self.report, self.interval = views, report, interval
-        self._writer = writer
+        self._writer, self._steps = writer, steps
         self._error: Exception | None = None
         self._stopping = False
-        with explained_failures(views.sourced_entries):
-            self._query = self._start(steps)
+        self._next_views: CompiledStore | None = None
+        self._restarts = threading.Lock()
+        with self._restarts, explained_failures(views.sourced_entries):
+            self._query = self._start()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+        if interval is not None:
+            self._supervisor.start()
 
-    def _start(self, steps: StepRunner) -> StreamingQuery:
-        writer, views, interval = self._writer, self.views, self.interval
+    def _start(self) -> StreamingQuery:
+        writer, steps, views, interval = self._writer, self._steps, self.views, self.interval
         store = writer.store
         require_agreement(store.files, store.manifest())
         lanes = source_lanes(views, store.manifest(), store.settings.partitions)
@@ -62,12 +69,14 @@ class SourceQuery:
 
         def run_batch(frame: DataFrame, number: int) -> None:
             with writer.one_at_a_time:
-                if self._stopping:
+                if self._stopping or self._next_views is not None:
                     raise InterruptedError("the pipeline is being stopped")  # the batch is not committed
                 try:
                     found = files_with_wildcards(store.files.below(CHECKPOINT), views.sourced_entries, number)
                     batch = Batch(number, sources.with_files(frame, found), sources)
-                    steps.run_step(views, batch, False, self.report)
+                    self._next_views = steps.run_step(views, batch, False, self.report)
+                    if self._next_views is not None:
+                        threading.Thread(target=self._end, daemon=True).start()
                 except Exception as error:
                     self._error = error
                     raise
@@ -78,27 +87,61 @@ class SourceQuery:
             return stream.trigger(availableNow=True).start()
         return stream.trigger(processingTime=interval).start()
 
-    def finish(self) -> None:
-        """Wait until all available rows were taken in; raise the error that ended it."""
-        try:
-            self._query.awaitTermination()
-        except SPARK_FAILURES as error:
-            self._raise_error()
-            raise failure(error, self.views.sourced_entries) from error
-        except BaseException:
-            self._query.stop()
-            raise
+    def _end(self) -> None:
+        """End the query after a step from which on other views run."""
+        with self._restarts:
+            if self._next_views is not None:
+                self._query.stop()
+
+    def finish(self) -> CompiledStore:
+        """Wait until all available rows were taken in; return the views with which steps go on.
+
+        Raise the error that ended it.
+        """
+        while True:
+            try:
+                self._query.awaitTermination()
+            except SPARK_FAILURES as error:
+                if self._next_views is None:
+                    self._raise_error()
+                    raise failure(error, self.views.sourced_entries) from error
+            except BaseException:
+                self._query.stop()
+                raise
+            if not self._started_again():
+                return self.views
+
+    def _supervise(self) -> None:
+        """Wait until the query ends; start it again as long as it ended because other views run."""
+        while True:
+            with suppress(*SPARK_FAILURES):
+                self._query.awaitTermination()
+            try:
+                if not self._started_again():
+                    return
+            except Exception as error:
+                self._error = error
+                return
+
+    def _started_again(self) -> bool:
+        """Start the query again if it ended because other views run; return whether it did."""
+        with self._restarts:
+            if self._next_views is None or self._stopping:
+                return False
+            self.views, self._next_views = self._next_views, None
+            with explained_failures(self.views.sourced_entries):
+                self._query = self._start()
+            return True
 
     def wait(self) -> None:
-        """Wait until the query ends, for whatever reason."""
-        with suppress(*SPARK_FAILURES):
-            self._query.awaitTermination()
+        """Wait until the steps in the background end, for whatever reason."""
+        self._supervisor.join()
 
     def failed(self) -> Exception | None:
         """Return the error that ended the query, if it has ended."""
         ended: Exception | None = self._error
         try:
-            if ended is None and self._query.isActive:
+            if ended is None and (self._query.isActive or self._supervisor.is_alive()):
                 return None
             ended = ended or self._query.exception()
         except SPARK_FAILURES as error:
@@ -111,8 +154,9 @@ class SourceQuery:
         """Stop after the current step; raise the error of that step."""
         with self._writer.one_at_a_time:  # wait for the current step; no other begins after it
             self._stopping = True
-        with explained_failures(self.views.sourced_entries):
+        with self._restarts, explained_failures(self.views.sourced_entries):
             self._query.stop()
+        self._supervisor.join()
         self._raise_error()
 
     def abandon(self) -> None:

@@ -26,7 +26,7 @@ from everview.execute.evaluable import require_evaluable
 from everview.execute.failures import explained_failures
 from everview.execute.housekeeping import completed, forget, horizons
 from everview.execute.kept import REPLACED
-from everview.execute.slices import first_instant
+from everview.execute.slices import first_instant, with_plans
 from everview.execute.tasks import write_rows
 from everview.ingest.replay import Replay
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
@@ -58,12 +58,17 @@ class ViewChange:
         found = self.before.catalog.entries.get(self.entry.name.casefold())
         return found if isinstance(found, ViewEntry) else None
 
+    def compiled(self, starts: Mapping[str, ViewStart]) -> CompiledStore:
+        """Return the views with the new one, which gets a new plan, as do those that read it."""
+        others = {name: view for name, view in self.before.views.items() if name != self.entry.name}
+        return compile_store(self.catalog, starts, replace(self.before, views=others))
+
     def names(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the views that must be computed: the new one, and those whose plans change with it."""
         if manifest.bound == BEFORE_ALL:
             return ()
         kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
-        views = compile_store(self.catalog, kept, self.before)
+        views = self.compiled(kept)
         old, entry = self.before.plans, self.old_entry
         longer = entry is not None and entry.history < self.entry.history  # what was forgotten is wanted now
         return tuple(
@@ -105,7 +110,7 @@ def change_views(
     plan = _plan_backfill(writer, change, names, manifest, report)
     entries = [e for e in change.catalog if isinstance(e, ViewEntry) and e.name in names]
     require_evaluable(writer.session, entries, plan.backfill.views.plans)
-    with _protected(writer, plan.backfill), explained_failures(doing=_doing(names)):
+    with protected_files(writer, plan.backfill), explained_failures(doing=_doing(names)):
         if pause is not None:
             if not plan.incomplete:
                 plan.backfill.advance(manifest, last=False)
@@ -127,7 +132,7 @@ def _check_evaluable(writer: StoreWriter, change: ViewChange, manifest: Manifest
         require_evaluable(
             writer.session,
             [change.entry],
-            compile_store(change.catalog, manifest.starts, change.before).plans,
+            change.compiled(manifest.starts).plans,
         )
 
 
@@ -137,7 +142,7 @@ def _doing(names: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def _protected(writer: StoreWriter, backfill: Backfill) -> Iterator[None]:
+def protected_files(writer: StoreWriter, backfill: Backfill) -> Iterator[None]:
     """Keep clean-up away from the files that a backfill writes and reads."""
     folder, store = f"{BACKFILL}/{backfill.token}/", writer.store
     store.in_progress.add(folder)
@@ -168,7 +173,7 @@ def _plan_backfill(
 ) -> BackfillPlan:
     """Find out where the new views can begin; refuse to replace a view by one that is not complete."""
     starts = {name: start for name, start in manifest.starts.items() if name not in names}
-    views = compile_store(change.catalog, starts, change.before)
+    views = change.compiled(starts)
     ended = horizons(manifest, change.catalog)
     problems: dict[str, str | None] = {}
 
@@ -200,7 +205,7 @@ def _plan_backfill(
                 f"the view '{change.entry.name}' cannot be replaced: {incomplete[name]}",
                 next_step=f"DROP VIEW {change.entry.name} and create it anew: it then begins at the bound",
             )
-    views = compile_store(change.catalog, starts, change.before)
+    views = change.compiled(starts)
     kept = _kept_plans(views, names, {} if forgetful else ended)
     backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
     return BackfillPlan(backfill, starts, incomplete)
@@ -250,31 +255,45 @@ def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before:
     """Join the computed views with the others: one manifest, with the catalog that has them."""
     step, backfill, starts = before.step + 1, plan.backfill, plan.starts
     names = backfill.names
+    after = backfill.joined(before)
     # A DROP that was interrupted may have left something of a name.
-    replaced = {n: r for n, r in before.replaced.items() if n in change.before.views}
-    earlier: dict[TraceId, tuple[Run, ...]] = {}
+    after = replace(after, replaced={n: r for n, r in before.replaced.items() if n in change.before.views})
     for name in names:
-        if change.before.plans.get(name, backfill.views.plans[name]) != backfill.views.plans[name]:
-            same = change.before.plans[name].types == backfill.views.plans[name].types
-            same = same and not before.finished  # after which no instant is left for the new rows
-            followed = replaced[name].followed_from if same and name in replaced else 0
-            replaced[name] = Replacement(step, before.bound + 1, not same, followed if same else step)
-            trace = TraceId("view", name, REPLACED)
-            rows = _earlier_changes(writer, before, name, change.before.plans[name]) if same else None
-            earlier[trace] = () if rows is None else write_rows(rows, trace, writer.store.files, step)
+        old, new = change.before.views.get(name), backfill.views.plans[name]
+        if old is not None and old.physical != new:
+            # After the end no instant is left for the new rows.
+            anew = old.physical.types != new.types or before.finished
+            after = replacement_of(writer, before, after, name, None if anew else old.physical, step)
     since = {n: t for n, t in before.since.items() if n not in names}
     partial = {n: s for n, s in before.partial.items() if n not in names}
     for name in names:
         if name in starts:
             since[name], partial[name] = starts[name].since, starts[name].streams or ()
-    after = backfill.joined(before).with_traces(earlier)
-    after = replace(after, step=step, since=since, partial=partial, replaced=replaced)
+    after = replace(after, step=step, since=since, partial=partial)
     after = completed(before, after, change.catalog)
+    after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
     after = forget(after, change.catalog, backfill.views.operator_names())
     writer.commit_step(before, after, change.catalog)
 
 
-def _earlier_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> DataFrame | None:
+def replacement_of(
+    writer: StoreWriter, before: Manifest, after: Manifest, name: str, old: P.Operator | None, step: int
+) -> Manifest:
+    """Return `after` with the replacement of a view whose changes before it were those of the plan `old`.
+
+    Without `old`, the changes of the view begin anew.
+    """
+    known = before.replaced.get(name)
+    followed = known.followed_from if known is not None and old is not None else 0
+    done = Replacement(step, before.bound + 1, old is None, followed if old is not None else step)
+    trace = TraceId("view", name, REPLACED)
+    runs: tuple[Run, ...] = ()
+    if old is not None:
+        runs = write_rows(_earlier_changes(writer, before, name, old), trace, writer.store.files, step)
+    return replace(after.with_traces({trace: runs}), replaced={**after.replaced, name: done})
+
+
+def _earlier_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> DataFrame:
     """Return the changes of a view up to the bound, as they were before it is replaced."""
     kept = writer.kept(before, Catalog())
     end = before.bound + 1

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog
+from everview.compile import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError
 from everview.execute.evaluate import without_fsync
 from everview.execute.kept import Kept
@@ -17,6 +18,7 @@ from everview.execute.session import LOCAL, local_session, prepared, stop_sessio
 from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.sources import Sources
 from everview.storage.manifest import Manifest
+from everview.storage.plans import PlanReader
 from everview.storage.runs import bring_to_disk
 from everview.storage.store import Store
 
@@ -33,6 +35,7 @@ class StoreWriter:
         self.one_at_a_time = threading.RLock()
         self._given = session
         self._session: SparkSession | None = None
+        self._load_plan = PlanReader(store.files)
 
     @property
     def session(self) -> SparkSession:
@@ -53,6 +56,12 @@ class StoreWriter:
         if self._given is None and self._session is not None:
             stop_session(self._session)
             self._session = None
+
+    def compiled(self, catalog: Catalog, before: CompiledStore | None = None) -> CompiledStore:
+        """Return the views of a catalog as they run in this store; those that have not changed are reused."""
+        manifest = self.store.manifest()
+        stored = StoredViews(manifest.plans, manifest.next, manifest.aside, self._load_plan)
+        return compile_store(catalog, manifest.starts, before, stored)
 
     def kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         """Return what the store has kept of its streams, tables and views."""

@@ -26,6 +26,42 @@ class ViewStart:
     streams: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True)
+class KeptPlan:
+    """The plan that the state of a view belongs to, and the plan as it was compiled then, by their digests.
+
+    They differ where the view has taken a new plan over while it ran: that one reads its streams only from
+    then on. Compiled again to the same plan, a view is not outdated. `stays` says that it is, and keeps its
+    plan: there is no instant at which another one could take over.
+    """
+
+    plan: str
+    compiled: str
+    stays: bool = False
+
+
+@dataclass(frozen=True)
+class NextPlan:
+    """A plan that will replace that of a view: once the bound has reached `at`, both answer alike."""
+
+    plan: str
+    compiled: str
+    at: int
+
+
+LoadPlan = Callable[[str], P.Operator]  # returns the plan with a digest
+
+
+def load_no_plan(digest: str) -> P.Operator:
+    """Raise an error: where no plan is kept, none can be loaded."""
+    raise KeyError(digest)
+
+
+def next_name(view: str) -> str:
+    """Return the name under which the next plan of a view runs; no view can have it."""
+    return f"{view}$next"
+
+
 ReplacePart = Callable[[P.Operator], P.Operator | None]
 
 

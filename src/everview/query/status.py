@@ -31,11 +31,12 @@ class StreamStatus:
 
 @dataclass(frozen=True)
 class ViewStatus:
-    """One view: the time for which it is complete."""
+    """One view: the time for which it is complete, and whether its plan is another than it would be now."""
 
     name: str
     since: Chronon
     watermark: Chronon
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def store_status(
         if isinstance(entry, (StreamEntry, TableEntry))
     ]
     views = [
-        ViewStatus(e.name, manifest.since.get(e.name, LEAST), manifest.bound)
+        ViewStatus(e.name, manifest.since.get(e.name, LEAST), manifest.bound, plan_note(manifest, e.name))
         for e in catalog
         if isinstance(e, ViewEntry)
     ]
@@ -95,6 +96,14 @@ def store_status(
         background,
         error,
     )
+
+
+def plan_note(manifest: Manifest, view: str) -> str:
+    """Return what there is to say of the plan of a view: that it will be replaced, or stays as it is."""
+    kept, next_plan = manifest.plans.get(view), manifest.next.get(view)
+    if next_plan is not None:
+        return f"a new plan takes over at {instant_words(next_plan.at)}"
+    return "keeps an older plan" if kept is not None and kept.stays else ""
 
 
 def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int], now: int) -> list[str]:
@@ -169,8 +178,13 @@ def _lines(status: Status) -> list[str]:
         ]
         lines += ["", *table_lines(header, rows)]
     if status.views:
-        rows = [[v.name, _shown(v.watermark), instant_words(v.since)] for v in status.views]
-        lines += ["", *table_lines(["view", "watermark", "complete since"], rows)]
+        noted = any(v.note for v in status.views)
+        rows = [
+            [v.name, _shown(v.watermark), instant_words(v.since), *([v.note] if noted else [])]
+            for v in status.views
+        ]
+        header = ["view", "watermark", "complete since", *([""] if noted else [])]
+        lines += ["", *table_lines(header, rows)]
     if status.waits:
         lines += ["", *status.waits]
     if status.background != "not running" or status.error is not None:
@@ -207,6 +221,7 @@ def _records(status: Status) -> Sequence[ReportRow]:
             "name": v.name,
             "watermark": watermark(v.watermark),
             "complete_since": watermark(v.since),
+            "note": v.note or None,
         }
         for v in status.views
     ]

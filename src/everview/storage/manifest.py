@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -17,14 +17,15 @@ import msgspec
 from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
-from everview.plan.views import ViewStart
+from everview.plan.views import KeptPlan, NextPlan, ViewStart
 from everview.storage.files import FileMissing, Files
+from everview.storage.plans import plan_path
 from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import ALL_FOLDERS, Run, TraceId, Traces
 from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
 
-MANIFEST_FORMAT = 2
+MANIFEST_FORMAT = 3
 FOLDER = "manifests"
 
 _NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
@@ -52,6 +53,20 @@ class Replacement:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A view that made a step fail, or reads one that did: the step, its error, and the bound before it.
+
+    `because_of` is the view whose error it is.
+    """
+
+    step: int
+    bound: int
+    because_of: str
+    error: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A store after a step.
 
@@ -66,6 +81,8 @@ class Manifest:
     files of each source that were found changed after they were read, with the time of the change.
     `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
+    `plans` has the plan that the state of each view belongs to, `next` the one that will replace it, `aside`
+    the views that were set aside because they made a step fail.
     `catalog` is the checksum of the catalog that belongs to it, `progress` one of how far Spark had read the
     sources in that batch; None in stores of older releases.
     """
@@ -90,6 +107,9 @@ class Manifest:
     progress: int | None = None
     partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     replaced: Mapping[str, Replacement] = field(default_factory=dict)
+    plans: Mapping[str, KeptPlan] = field(default_factory=dict)
+    next: Mapping[str, NextPlan] = field(default_factory=dict)
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
 
     @property
     def starts(self) -> dict[str, ViewStart]:
@@ -130,9 +150,23 @@ class Manifest:
         traces = {**self.traces, **changed}
         return replace(self, traces={trace: tuple(runs) for trace, runs in traces.items() if runs})
 
+    def without_plans(self, gone: Callable[[str], bool]) -> Manifest:
+        """Return it without what it has of the plans of some views."""
+        return replace(
+            self,
+            plans={name: plan for name, plan in self.plans.items() if not gone(name)},
+            next={name: plan for name, plan in self.next.items() if not gone(name)},
+            aside={name: found for name, found in self.aside.items() if not gone(name)},
+        )
+
     def paths(self) -> set[str]:
         """Return all files that it names."""
-        return {run.path for runs in self.traces.values() for run in runs}
+        runs = {run.path for runs in self.traces.values() for run in runs}
+        return runs | {plan_path(digest) for digest in self.stored_plans()}
+
+    def stored_plans(self) -> set[str]:
+        """Return the digests of the plans that are in the store."""
+        return {kept.plan for kept in self.plans.values()} | {plan.plan for plan in self.next.values()}
 
     def to_json(self) -> bytes:
         """Return it as JSON, with a checksum.

@@ -29,7 +29,8 @@ FOLDERS = {
 }  # fmt: skip
 
 BACKFILL = "backfill"  # the folder of the files of backfills, one folder for each
-ALL_FOLDERS = (*FOLDERS.values(), BACKFILL)
+PLANS = "plans"  # the folder of the plans that state belongs to
+ALL_FOLDERS = (*FOLDERS.values(), BACKFILL, PLANS)
 
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 

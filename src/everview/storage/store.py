@@ -172,7 +172,9 @@ class Store:
         self._must_be_locked()
         data = catalog.to_json().encode("utf-8", "surrogatepass")
         self.files.write(NEXT_CATALOG, data)
-        self.write_manifest(replace(manifest or self.manifest(), catalog=zlib.crc32(data)))
+        last = manifest or self.manifest()
+        last = last.without_plans(lambda view: view.casefold() not in catalog.entries)
+        self.write_manifest(replace(last, catalog=zlib.crc32(data)))
         self.files.write(CATALOG, data)
         self.files.delete(NEXT_CATALOG)
 
