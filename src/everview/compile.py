@@ -128,10 +128,25 @@ class CompiledStore:
         """The views that do not run the plan to which they would be compiled now, with that plan."""
         return {n: self.views[n].compiled for n in self.plans if self.views[n].outdated}
 
+    def only(self, names: Container[str]) -> CompiledStore:
+        """Return it with only some of the plans that run."""
+        aside = frozenset(name for name in self.views if name not in names)
+        return replace(
+            self, aside=aside, next={n: plan for n, plan in self.next.items() if next_name(n) in names}
+        )
+
+    def without(self, failed: Container[str]) -> CompiledStore:
+        """Return it without some of the plans that run; views over others that are left out are, too."""
+        aside = set(self.aside)
+        for name, view in self.views.items():  # each after those that it reads
+            if name in failed or any(self.views[below] in view.reads for below in aside):
+                aside.add(name)
+        left = {n: p for n, p in self.next.items() if next_name(n) not in failed and n not in aside}
+        return replace(self, aside=frozenset(aside), next=left)
+
     def operator_names(self, without: Container[str] = ()) -> set[str]:
         """Return the names under which the operators of all views, or all but some, keep their state."""
-        plans = [plan for view, plan in self.running.items() if view not in without]
-        plans += [self.views[view].physical for view in self.aside if view not in without]
+        plans = (plan for view, plan in self.running.items() if view not in without)
         return {operator.name.casefold() for operator in stateful_operators(plans)}
 
     @property

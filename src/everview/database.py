@@ -17,7 +17,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.compile import CompiledStore, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
-from everview.query import Facts, Report, Status, create_sql, describe_entry, store_status
+from everview.query import Facts, Report, Status, create_sql, describe_entry, show_names, store_status
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
 from everview.sql import bind_script, declare, relation_of
@@ -120,7 +120,8 @@ class Database:
                 return str(explain_statements(iter([statement]), self._catalog, self.manifest().starts))
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
-                return Report("\n".join(names), tuple({"name": name} for name in names))
+                aside = self.manifest().aside if kind == "VIEWS" else {}
+                return show_names(names, {name: found.error for name, found in aside.items()})
             case S.ShowCreate(name):
                 made = create_sql(self._catalog.get(name), self._catalog.clock_grain)
                 return Report(made, ({"name": name, "sql": made},))
@@ -150,6 +151,10 @@ class Database:
                 self._require_stopped()
                 self._remember(statement)
                 self._pipeline.forget_names(self._views())
+            case S.Resume(name):
+                entry = self._catalog.get(name)
+                assert isinstance(entry, ViewEntry)
+                self._pipeline.resume_view(entry, self._views())
             case S.SetClock():
                 self._require_stopped()
                 self._remember(statement)

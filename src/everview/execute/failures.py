@@ -33,6 +33,11 @@ _READING = re.compile(r"while reading file (\S+?)\.?\s[^\n]*SQLSTATE")  # Spark 
 _DENIED = re.compile(r"Permission denied|AccessDenied|AccessControlException")
 _GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
+_OF_THE_MACHINE = re.compile(
+    r"No space left on device|the disk is full|Permission denied|AccessDenied|Read-only file system"
+    r"|Too many open files"
+)
+
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (
     (
         re.compile(r"(?:FILE_NOT_EXIST|FileNotFoundException)[^\n]*?(file:\S+|/\S+)"),
@@ -105,6 +110,20 @@ def failure(
     if "Traceback (most recent call last)" in text:  # of Python, in a task: that is code of ours
         return Fault(f"{doing}{where}: {_python_error(text)}", next_step=_AS_IT_WAS)
     return StoreError(f"{doing}{where}: {cause(text)}", next_step=_AS_IT_WAS)
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Return whether an error says something of the machine or the sources, and nothing of a view."""
+    text = str(error)
+    gone = isinstance(error, (Py4JNetworkError, ConnectionError)) or _JAVA_IS_GONE.search(text)
+    return bool(gone or _OF_THE_MACHINE.search(text))
+
+
+def may_be_of_a_view(error: BaseException) -> bool:
+    """Return whether an error of Spark may come from an expression, and not from the machine or a source."""
+    text = str(error)
+    elsewhere = is_of_the_machine(error) or _READING.search(text) or _GONE.search(text)
+    return isinstance(error, SPARK_FAILURES) and not elsewhere
 
 
 def _unreadable(path: str, text: str) -> StoreError:

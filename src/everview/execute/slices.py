@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from everview.catalog import StreamEntry
 from everview.compile import CompiledStore
 from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
+from everview.execute.failures import failure
 from everview.execute.housekeeping import completed, forget, merge
+from everview.execute.isolate import failing_views
 from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import Evaluated, Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.views import KeptPlan
+from everview.plan.views import KeptPlan, next_name
 from everview.storage.files import Files
-from everview.storage.manifest import Manifest
+from everview.storage.manifest import Manifest, SetAside
 from everview.storage.plans import save_plans
 from everview.storage.store import Store
 
@@ -29,32 +32,78 @@ def first_instant(manifest: Manifest) -> int:
     return min(manifest.bound, manifest.present)
 
 
+@dataclass(frozen=True)
+class SliceResult:
+    """A step: the store after it, the number of changes of each view, and the views with which it was run."""
+
+    manifest: Manifest
+    changes: dict[str, int]
+    views: CompiledStore
+
+
 def next_slice(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
-) -> tuple[Manifest, dict[str, int]]:
-    """Return the store after a step in which the bound moved, and the number of changes of each view."""
+) -> SliceResult:
+    """Evaluate a step in which the bound moved. Views that make it fail are set aside; the others go on."""
     step = before.step + 1
-    files, partitions = store.files, store.settings.partitions
-    plans = views.running
+    files = store.files
     changes = dict.fromkeys(views.plans, 0)
     if moved.bound > before.bound:
-        slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.clock_range)
-        kept = Kept(session, files, moved, views.catalog)
-        ready = due(source_lanes(views, before, partitions), moved, slice_)
-        scans = {
-            scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
-            for scan in scans_of(plans.values())
-        }
-        done = evaluate_slice(
-            session, files, partitions, plans, scans, before.traces, step, slice_, pieces=ready.pieces
-        )
+        try:
+            done = _evaluate(session, store, views, before, moved)
+        except Exception as error:
+            failed = failing_views(
+                list(views.running),
+                lambda names: _evaluate(session, store, views.only(names), before, moved),
+                error,
+            )
+            views = views.without(failed)
+            done = _evaluate(session, store, views, before, moved)
+            moved = _set_aside(moved, views, failed, before)
         moved = moved.with_traces(done.traces)
         changes |= {view: rows for view, rows in done.changes.items() if view in changes}
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = completed(before, replace(moved, step=step, marks=marks), views.catalog)
     moved = with_plans(moved, views, files)
     after = forget(moved, views.catalog, views.operator_names())
-    return merge(session, without_fsync(files), after, views.catalog), changes
+    return SliceResult(merge(session, without_fsync(files), after, views.catalog), changes, views)
+
+
+def _evaluate(
+    session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
+) -> Evaluated:
+    files, partitions, plans = store.files, store.settings.partitions, views.running
+    slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.clock_range)
+    kept = Kept(session, files, moved, views.catalog)
+    ready = due(source_lanes(views, before, partitions), moved, slice_)
+    scans = {
+        scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
+        for scan in scans_of(plans.values())
+    }
+    return evaluate_slice(
+        session, files, partitions, plans, scans, before.traces, before.step + 1, slice_, pieces=ready.pieces
+    )
+
+
+def _set_aside(
+    moved: Manifest, views: CompiledStore, failed: Mapping[str, Exception], before: Manifest
+) -> Manifest:
+    """Return the manifest with the views that failed, and those over them, set aside."""
+    aside = dict(moved.aside)
+    for name, view in views.views.items():
+        if name not in views.aside or name in aside:
+            continue
+        below = next((n for n, v in views.views.items() if v in view.reads and n in aside), None)
+        if below is not None:
+            aside[name] = replace(aside[below], step=before.step + 1, bound=before.bound)
+        else:
+            why = failure(failed[name], doing="it cannot be evaluated")
+            next_step = why.next_step or ""
+            aside[name] = SetAside(before.step + 1, before.bound, name, why.what, next_step)
+    gone = {name for name in moved.next if next_name(name) in failed or name in views.aside}
+    kept = {n: replace(p, stays=p.stays or n in gone) for n, p in moved.plans.items()}
+    left = {name: plan for name, plan in moved.next.items() if name not in gone}
+    return replace(moved, aside=aside, next=left, plans=kept)
 
 
 def with_plans(manifest: Manifest, views: CompiledStore, files: Files) -> Manifest:

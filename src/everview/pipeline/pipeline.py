@@ -31,7 +31,7 @@ from everview.pipeline.steps import StepRunner
 from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
-from everview.query.questions import StoreSnapshot, require_view
+from everview.query.questions import StoreSnapshot, require_going_on, require_view
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import Selection
 from everview.storage.arrivals import Arrived, Progress
@@ -82,6 +82,7 @@ class Pipeline(StoreWriter):
         """Return the changes of a view, after a step if one is given."""
         snapshot = self.store_snapshot(views)
         name = require_view(views.catalog, view).name
+        require_going_on(snapshot.kept.manifest, name)
         marks = dict(snapshot.kept.manifest.marks)
         if since is None or not marks or since < min(marks):
             after = BEFORE_ALL
@@ -138,7 +139,23 @@ class Pipeline(StoreWriter):
 
     def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
-        change, query = ViewChange(entry, catalog, before), self._query
+        for name in entry.depends_on:
+            require_going_on(self.store.manifest(), name)
+        self._change_views(ViewChange(entry, catalog, before))
+
+    def resume_view(self, entry: ViewEntry, views: CompiledStore) -> None:
+        """Compute a view anew that was set aside, with those that were because of the same error."""
+        found = self.store.manifest().aside.get(entry.name)
+        if found is None:
+            raise StoreError(
+                f"the view '{entry.name}' goes on: it was not set aside", next_step="nothing needs to be done"
+            )
+        cause = views.catalog.get(found.because_of)
+        assert isinstance(cause, ViewEntry)
+        self._change_views(ViewChange(cause, views.catalog, views, resumes=True))
+
+    def _change_views(self, change: ViewChange) -> None:
+        query = self._query
         if query is None:
             change_views(self, change, self.report_backfill)
             return
@@ -151,7 +168,7 @@ class Pipeline(StoreWriter):
             change_views(self, change, self.report_backfill, pause)
         finally:
             if self._query is None:
-                views = self.compiled(self.store.load_catalog(), before)
+                views = self.compiled(self.store.load_catalog(), change.before)
                 self._query = SourceQuery(self, self._steps, views, query.report, query.interval)
 
     def forget_names(self, views: CompiledStore) -> None:

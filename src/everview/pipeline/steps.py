@@ -79,7 +79,8 @@ class StepRunner:
                 return None  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = writer.session if batch is None else batch.frame.sparkSession
-            after, changes = next_slice(session, store, views, before, moved)
+            done = next_slice(session, store, views, before, moved)
+            after = done.manifest
             number = before.batch if batch is None else batch.number
             after = replace(after, batch=number, progress=progress)
             if batch is not None:
@@ -87,15 +88,17 @@ class StepRunner:
             found = None if batch is None else batch.sources.differences
             messages, told_columns = report_differences(() if found is None else found.value, before.told)
             writer.commit_step(before, replace(after, told=told_columns))
-            for message in messages:
+            for message in (*messages, *_aside_messages(before, after)):
                 warnings.warn(message, stacklevel=2)
             if after.step % _CLEAN_EVERY == 0:
                 store.clean()
             state = sum(r.rows for runs in after.of("state").values() for r in runs)
             rows = sum(a.rows for a in arrived.values())
             seconds = time.perf_counter() - started
-            report(Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, changes))
-            return end_migrations(writer, views)
+            report(
+                Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, done.changes)
+            )
+            return end_migrations(writer, done.views) or (None if done.views is views else done.views)
 
     def _with_changed_files(
         self, views: CompiledStore, before: Manifest, taken: IntakeResult
@@ -110,3 +113,13 @@ class StepRunner:
         seconds = time.monotonic() - started
         self._look_at = started + max(_LOOK_EVERY, seconds / _LOOK_SHARE)
         return taken.with_changed_files(found, before, without_fsync(files))
+
+
+def _aside_messages(before: Manifest, after: Manifest) -> list[str]:
+    """Return what to say of the views that a step has set aside."""
+    return [
+        f"the view '{name}' was set aside, and the others go on: {found.error}; "
+        f"once that is mended, ALTER VIEW {name} RESUME"
+        for name, found in after.aside.items()
+        if name not in before.aside and found.because_of == name
+    ]

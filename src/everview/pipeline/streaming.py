@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from everview.compile import CompiledStore
 from everview.errors import StoreError
-from everview.execute.failures import SPARK_FAILURES, explained_failures, failure
+from everview.execute.failures import SPARK_FAILURES, explained_failures, failure, may_be_of_a_view
 from everview.execute.slices import source_lanes
 from everview.ingest.batch_files import files_with_wildcards
 from everview.ingest.sources import Sources
@@ -36,7 +36,9 @@ class SourceQuery:
     """One streaming query over all sources: over the available rows only, or with an interval for ever.
 
     An error of a step is kept: what Spark raises for it says less. When a step changes the views that run,
-    the query is ended and started again: how rows are read depends on the views.
+    the query is ended and started again: how rows are read depends on the views. After an error in the job
+    that takes rows in, which also evaluates the first expressions of the views, the batch is taken in once
+    more without these: if a view was the reason, its own evaluation fails, and it is set aside.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class SourceQuery:
         self._error: Exception | None = None
         self._stopping = False
         self._next_views: CompiledStore | None = None
+        self._without_lanes = False
         self._restarts = threading.Lock()
         with self._restarts, explained_failures(views.sourced_entries):
             self._query = self._start()
@@ -64,6 +67,9 @@ class SourceQuery:
         store = writer.store
         require_agreement(store.files, store.manifest())
         lanes = source_lanes(views, store.manifest(), store.settings.partitions)
+        plain = self._without_lanes
+        if plain:
+            lanes = ()
         sources = Sources.open(writer.session, views.sourced_entries, lanes, heartbeat=interval is not None)
         steps.begin_run()
 
@@ -74,11 +80,15 @@ class SourceQuery:
                 try:
                     found = files_with_wildcards(store.files.below(CHECKPOINT), views.sourced_entries, number)
                     batch = Batch(number, sources.with_files(frame, found), sources)
-                    self._next_views = steps.run_step(views, batch, False, self.report)
+                    others = steps.run_step(views, batch, False, self.report)
+                    self._next_views, self._without_lanes = others or (views if plain else None), False
                     if self._next_views is not None:
                         threading.Thread(target=self._end, daemon=True).start()
                 except Exception as error:
-                    self._error = error
+                    if lanes and may_be_of_a_view(error):
+                        self._next_views, self._without_lanes = views, True
+                    else:
+                        self._error = error
                     raise
 
         stream = sources.frame.writeStream.foreachBatch(run_batch)

@@ -41,11 +41,12 @@ PauseSteps = Callable[[], object]
 
 @dataclass(frozen=True)
 class ViewChange:
-    """A view that is created or replaced: the catalog with it, and the views before it."""
+    """A view that is created, replaced or resumed: the catalog with it, and the views before it."""
 
     entry: ViewEntry
     catalog: Catalog
     before: CompiledStore
+    resumes: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -200,7 +201,7 @@ def _plan_backfill(
             last = max(begins, key=lambda v: begins[v])
             starts[name] = ViewStart(begins[last], ())
             incomplete[name] = f"it reads '{last}', which is known from there on"
-        if change.replaces and name in incomplete:
+        if change.replaces and not change.resumes and name in incomplete:
             raise PlanError(
                 f"the view '{change.entry.name}' cannot be replaced: {incomplete[name]}",
                 next_step=f"DROP VIEW {change.entry.name} and create it anew: it then begins at the bound",

@@ -20,6 +20,7 @@ from everview.catalog import (
 )
 from everview.query.create import column_constraints, source_sql
 from everview.query.report import Report, table_lines, watermark
+from everview.query.status import view_bound, view_note
 from everview.temporal.keys import keys_of
 from everview.temporal.patterns import Pattern, edge
 
@@ -116,7 +117,8 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
                 "keeps": "its changes and its present answer (COMPLETE)" if entry.complete else "its changes",
                 "history": "for ever" if forever else duration_text(entry.history),
                 "update pattern": _pattern(facts.plan),
-                "watermark": _known_up_to(bound),
+                "watermark": _known_up_to(view_bound(facts.manifest, entry.name)),
+                "note": view_note(facts.manifest, entry.name),
                 "complete since": instant_words(since),
                 "reads": ", ".join(entry.depends_on),
                 **used,

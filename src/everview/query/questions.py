@@ -34,6 +34,7 @@ from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
 from everview.storage.files import Files
+from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
 from everview.temporal.keys import keys_of
 
@@ -90,6 +91,7 @@ class StoreSnapshot:
 
     def _require_known(self, name: str, t: Chronon) -> None:
         manifest = self.kept.manifest
+        require_going_on(manifest, name, t)
         since = manifest.since.get(name, BEFORE_ALL)
         horizon = horizons(manifest, self.catalog).get(TraceId("view", name), BEFORE_ALL)
         if t < since:
@@ -195,6 +197,17 @@ def _needs_history(plan: N.Node, views: Container[str]) -> bool:
         return False
     versions = isinstance(plan, N.TableJoin) and not plan.retroactive
     return versions or isinstance(plan, _WITH_HISTORY) or any(_needs_history(i, views) for i in plan.inputs)
+
+
+def require_going_on(manifest: Manifest, view: str, t: Chronon = INFINITY) -> None:
+    """Refuse a view that was set aside before an instant; without one, at any time."""
+    aside = manifest.aside.get(view)
+    if aside is not None and t > aside.bound:
+        because = "" if aside.because_of == view else f" with '{aside.because_of}'"
+        raise StoreError(
+            f"the view '{view}' was set aside{because} in step {aside.step}: {aside.error}",
+            next_step=f"mend that, and ALTER VIEW {aside.because_of} RESUME",
+        )
 
 
 def _has_kernels(plan: P.Operator) -> bool:

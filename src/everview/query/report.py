@@ -43,6 +43,18 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
+def show_names(names: Sequence[str], aside: Mapping[str, str]) -> Report:
+    """Return names, one a line, with what was set aside and why.
+
+    >>> print(show_names(["sums", "odd"], {"odd": "no memory"}))
+    sums
+    odd (set aside: no memory)
+    """
+    lines = [f"{name} (set aside: {aside[name]})" if name in aside else name for name in names]
+    told = [{"name": name, **({"set_aside": aside[name]} if name in aside else {})} for name in names]
+    return Report("\n".join(lines), tuple(told))
+
+
 def watermark(t: Chronon) -> str | None:
     """Return a watermark for a record: None if nothing is known yet, ∞ at the end of time."""
     if t < UNDATED:

@@ -81,7 +81,12 @@ def store_status(
         if isinstance(entry, (StreamEntry, TableEntry))
     ]
     views = [
-        ViewStatus(e.name, manifest.since.get(e.name, LEAST), manifest.bound, plan_note(manifest, e.name))
+        ViewStatus(
+            e.name,
+            manifest.since.get(e.name, LEAST),
+            view_bound(manifest, e.name),
+            view_note(manifest, e.name),
+        )
         for e in catalog
         if isinstance(e, ViewEntry)
     ]
@@ -98,8 +103,17 @@ def store_status(
     )
 
 
-def plan_note(manifest: Manifest, view: str) -> str:
-    """Return what there is to say of the plan of a view: that it will be replaced, or stays as it is."""
+def view_bound(manifest: Manifest, view: str) -> Chronon:
+    """Return up to which instant a view is known: one that was set aside stays behind."""
+    return manifest.aside[view].bound if view in manifest.aside else manifest.bound
+
+
+def view_note(manifest: Manifest, view: str) -> str:
+    """Return what there is to say of how a view runs: that it was set aside, or of its plan."""
+    aside = manifest.aside.get(view)
+    if aside is not None:
+        because = "" if aside.because_of == view else f" with '{aside.because_of}'"
+        return f"set aside{because} in step {aside.step}: {aside.error}"
     kept, next_plan = manifest.plans.get(view), manifest.next.get(view)
     if next_plan is not None:
         return f"a new plan takes over at {instant_words(next_plan.at)}"

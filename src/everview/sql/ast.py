@@ -160,6 +160,12 @@ class DescribeSyntax(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+class ResumeSyntax(exp.Expression):
+    """ALTER VIEW name RESUME."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class DropSyntax(exp.Expression):
     """DROP STREAM | TABLE | VIEW [IF EXISTS] name [CASCADE]."""
 

@@ -443,6 +443,16 @@ def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Drop(entry.name, bool(node.args.get("cascade")))
 
 
+def _resume(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    with script.blame(node.this):
+        entry = catalog.get(node.name)
+        if not isinstance(entry, ViewEntry):
+            raise SqlError(
+                f"'{entry.name}' is {kind_with_article(entry)}", next_step="name a view that was set aside"
+            )
+    return S.Resume(entry.name)
+
+
 def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     grain = duration(node.args["every"], script)
     if grain <= 0:
@@ -465,6 +475,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.ShowCreateSyntax: _show_create,
     ast.DescribeSyntax: _describe,
     ast.DropSyntax: _drop,
+    ast.ResumeSyntax: _resume,
     ast.ClockEverySyntax: _clock,
 }
 

@@ -371,6 +371,16 @@ class EverviewParser(QueryParser):
         self._advance()
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
+    def _alter(self) -> exp.Expr:
+        """ALTER VIEW name RESUME."""
+        if self._word() != "VIEW":
+            self._fail("expected what to alter", choices=("VIEW",))
+        self._advance()
+        name = self._name("the view to alter")
+        if not self._match_text_seq("RESUME"):
+            self._fail("expected what to do with the view", choices=("RESUME",))
+        return ast.ResumeSyntax(this=name)
+
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
 
@@ -380,6 +390,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("UPDATE",), EverviewParser._update),
     (("DELETE",), EverviewParser._delete),
     (("DROP",), EverviewParser._drop),
+    (("ALTER",), EverviewParser._alter),
     (("SHOW",), EverviewParser._show),
     (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
     (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
@@ -393,6 +404,7 @@ _FIRST_WORDS = (
     "UPDATE",
     "DELETE",
     "DROP",
+    "ALTER",
     "EXPLAIN",
     "SHOW",
     "DESCRIBE",

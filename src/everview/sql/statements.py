@@ -131,6 +131,13 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Resume:
+    """A view that was set aside and is to go on."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class SetClock:
     """The grain of the clock stream."""
 
@@ -150,5 +157,6 @@ Statement = (
     | ShowCreate
     | Describe
     | Drop
+    | Resume
     | SetClock
 )
