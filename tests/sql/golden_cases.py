@@ -122,6 +122,8 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
         case S.Drop():
             gone = [] if statement.name is None else catalog.drop(statement.name, statement.cascade)
             return "drop " + (", ".join(gone) or "nothing")
+        case S.Resume(name):
+            return f"resume {name}"
         case S.SetClock():
             catalog.clock_grain = statement.grain
             return f"clock every {duration_text(statement.grain)}"
