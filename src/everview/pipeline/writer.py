@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -57,6 +58,20 @@ class StoreWriter:
     def kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         """Return what the store has kept of its streams, tables and views."""
         return Kept(self.session, self.store.files, manifest, catalog)
+
+    @contextmanager
+    def tagged_jobs(self, tag: str) -> Iterator[None]:
+        """Tag the Spark jobs of this thread inside the block, so that another thread can cancel them."""
+        context = self.session.sparkContext
+        context.addJobTag(tag)
+        try:
+            yield
+        finally:
+            context.removeJobTag(tag)
+
+    def cancel_jobs(self, tag: str) -> None:
+        """Cancel the Spark jobs with a tag."""
+        self.session.sparkContext.cancelJobsWithTag(tag)
 
     def write_batch(
         self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int
