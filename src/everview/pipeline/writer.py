@@ -21,6 +21,8 @@ from everview.storage.manifest import Manifest
 from everview.storage.runs import bring_to_disk
 from everview.storage.store import Store
 
+_POOL = "spark.scheduler.pool"
+
 
 class StoreWriter:
     """A store and a Spark session, which is created when it is first needed.
@@ -61,12 +63,17 @@ class StoreWriter:
 
     @contextmanager
     def tagged_jobs(self, tag: str) -> Iterator[None]:
-        """Tag the Spark jobs of this thread inside the block, so that another thread can cancel them."""
+        """Tag the Spark jobs of this thread inside the block, so that another thread can cancel them.
+
+        They share the machine evenly with the steps, however long they take.
+        """
         context = self.session.sparkContext
         context.addJobTag(tag)
+        context.setLocalProperty(_POOL, "questions")
         try:
             yield
         finally:
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]
             context.removeJobTag(tag)
 
     def cancel_jobs(self, tag: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everview.query.report import Report
 
 _Reply = TypeVar("_Reply")
+_WITH_ROWS = (M.Ask, M.AskChanges, M.AskNewChanges, M.Execute)
 _STALE = (FileNotFoundError, ConnectionRefusedError)  # there is no socket, or nobody listens at it
 
 
@@ -67,7 +68,7 @@ class ServedAccess:
         return found
 
     def new_changes(self, view: str, encoding: str, seen: int | None) -> tuple[FetchedAnswer | None, int]:
-        replies = self._replies(M.AskNewChanges(view, encoding, seen))
+        replies = self.replies(M.AskNewChanges(view, encoding, seen))
         step = _expect(next(replies), M.UpTo).step
         begin = next(replies, None)
         if begin is None:
@@ -75,22 +76,22 @@ class ServedAccess:
         return _answer(_expect(begin, M.RowsBegin), replies), step
 
     def status(self) -> Report:
-        return _report(_expect(next(self._replies(M.AskStatus())), M.Reported))
+        return _report(_expect(next(self.replies(M.AskStatus())), M.Reported))
 
     def names(self) -> list[M.NamedEntry]:
-        return [_expect(reply, M.NamedEntry) for reply in self._replies(M.AskNames())]
+        return [_expect(reply, M.NamedEntry) for reply in self.replies(M.AskNames())]
 
     def explain(self, sql: str) -> str:
-        return _expect(next(self._replies(M.AskPlan(sql))), M.Said).text
+        return _expect(next(self.replies(M.AskPlan(sql))), M.Said).text
 
     def execute(self, sql: str, most: int | None) -> Iterator[FetchedAnswer | Report | str]:
         return self._answers(M.Execute(sql, most))
 
     def run(self, finish: bool) -> M.RunDone:
-        return _expect(next(self._replies(M.RunNow(finish))), M.RunDone)
+        return _expect(next(self.replies(M.RunNow(finish))), M.RunDone)
 
     def _answers(self, request: M.Request) -> Iterator[FetchedAnswer | Report | str]:
-        replies = self._replies(request)
+        replies = self.replies(request)
         for reply in replies:
             match reply:
                 case M.Said(text):
@@ -102,7 +103,7 @@ class ServedAccess:
                 case _:
                     raise M.ProtocolError
 
-    def _replies(self, request: M.Request) -> Iterator[Any]:
+    def replies(self, request: M.Request) -> Iterator[Any]:
         """Send a request and yield its replies: messages, and rows as bytes.
 
         Warnings are shown; an error of the request is raised. The connection ends with the generator, and
@@ -117,8 +118,8 @@ class ServedAccess:
         with closing(connection), connection.makefile("rb") as received:
             try:
                 connection.sendall(M.message_frame(M.Hello()) + M.message_frame(request))
-                # While the server works: what the rows will need takes a third of a second to import.
-                importlib.import_module("everview.server.rows")
+                if isinstance(request, _WITH_ROWS):  # import what rows need while the server works
+                    importlib.import_module("everview.server.rows")
                 M.require_release(self._receive(received, M.Hello))
                 while not isinstance(reply := self._receive(received, M.Reply), M.Done):
                     match reply:

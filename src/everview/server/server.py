@@ -27,7 +27,7 @@ from everview.query.answers import FetchedAnswer
 from everview.query.report import Report
 from everview.server import protocol as M
 from everview.server.access import LocalAccess
-from everview.server.client import stopped_error
+from everview.server.client import ServedAccess, stopped_error
 from everview.server.place import make_folder, socket_path
 from everview.server.rows import encode_rows
 
@@ -97,11 +97,20 @@ class Server:
         listener.bind(str(self._place))  # in a folder that nobody else may enter
         self._place.chmod(0o600)
         self._caught.__enter__()
-        self._show_warning, warnings.showwarning = warnings.showwarning, self._pass_warning_on
+        self._show_warning, warnings.showwarning = warnings.showwarning, self.pass_warning_on
         warnings.simplefilter("always", UserWarning)  # what one client was shown is new to the next
         self._listening = self._loop.run_until_complete(asyncio.start_unix_server(self._serve, sock=listener))
         self._thread = threading.Thread(target=self._loop.run_forever, name="everview-server", daemon=True)
         self._thread.start()
+
+    def warm_up(self) -> None:
+        """Ask a first question, in the background: Spark takes seconds for it, and much less for the next."""
+        threading.Thread(target=self._ask_itself, name="everview-warm-up", daemon=True).start()
+
+    def _ask_itself(self) -> None:
+        question = M.Ask("SELECT 1 AS one", None, {}, 1)
+        with suppress(EverviewError):  # of a server that is stopped meanwhile
+            list(ServedAccess(self._path, self._place).replies(question))
 
     def stop(self, failure: BaseException | None = None) -> None:
         """Stop to listen; let the statement under way end; tell the other clients that the server stops.
@@ -118,6 +127,11 @@ class Server:
         self._thread.join()
         self._loop.close()
         self._caught.__exit__(None, None, None)
+
+    @property
+    def running(self) -> bool:
+        """Whether the server was started and not stopped."""
+        return not self._loop.is_closed()
 
     def _last_words(self, failure: BaseException | None) -> M.Failed:
         if failure is None:
@@ -271,7 +285,7 @@ class Server:
         finally:
             self.writing.release()
 
-    def _pass_warning_on(self, message: Warning | str, *where: Any, **more: Any) -> None:
+    def pass_warning_on(self, message: Warning | str, *where: Any, **more: Any) -> None:
         """Show a warning to the client whose request it belongs to; any other as before."""
         connection = getattr(self._own, "connection", None)
         if connection is None:

@@ -80,6 +80,7 @@ class RunningStore:
         self.db.hold()
         server = Server(self.summary.path, self.db)
         server.start()
+        server.warm_up()
         try:
             yield server
         except Exception as failure:
