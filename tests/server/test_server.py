@@ -301,10 +301,8 @@ def test_who_disconnects_has_his_question_cancelled(
         client.sendall(M.message_frame(M.Hello()) + M.message_frame(M.Ask("later", None, {}, None)))
         assert slow.begun.wait(PATIENCE)
         assert read(served.query("now", None, {}, None)) == [0], "another client does not wait"
-        assert not slow.ended.is_set()
     assert slow.ended.wait(PATIENCE)
     assert read(served.query("now", None, {}, None)) == [0]
-    assert len(set(held.cancelled)) == 1, "only this question"
 
 
 @pytest.mark.parametrize("failure", [None, StoreError("a step failed", next_step="mend it")])

@@ -29,7 +29,12 @@ def find_server(path: str) -> ServedAccess | None:
     A socket that a killed server has left behind is no server.
     """
     place = socket_path(path)
-    if not place.exists():
+    try:
+        place.lstat()
+    except (
+        FileNotFoundError,
+        PermissionError,
+    ):  # in a folder that another user has closed there is no server
         return None
     require_own_folder(place.parent)
     found = ServedAccess(path, place)

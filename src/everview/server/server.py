@@ -92,7 +92,7 @@ class Server:
     def start(self) -> None:
         """Listen at the socket. The lock of the store is held: a socket that is there is a stale one."""
         make_folder(self._place.parent)
-        self._place.unlink(missing_ok=True)
+        self.remove_socket()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._place))  # in a folder that nobody else may enter
         self._place.chmod(0o600)
@@ -112,12 +112,16 @@ class Server:
         with suppress(EverviewError):  # of a server that is stopped meanwhile
             list(ServedAccess(self._path, self._place).replies(question))
 
+    def remove_socket(self) -> None:
+        """Let no other client come."""
+        self._place.unlink(missing_ok=True)
+
     def stop(self, failure: BaseException | None = None) -> None:
         """Stop to listen; let the statement under way end; tell the other clients that the server stops.
 
         With the failure of a step, they are told that.
         """
-        self._place.unlink(missing_ok=True)
+        self.remove_socket()
         self._stopping = True
         with self.writing:
             pass

@@ -86,6 +86,9 @@ class RunningStore:
         except Exception as failure:
             server.stop(None if isinstance(failure, WorkStopped) else failure)
             raise
+        except BaseException:  # a second Ctrl-C waits for nothing
+            server.remove_socket()
+            raise
         else:
             server.stop()
 
