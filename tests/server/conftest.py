@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -25,7 +24,6 @@ class WithoutSpark:
         self.path = path
         self.db = everview.connect(path)
         self.cancelled: list[str] = []
-        self.was_cancelled = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.db, name)
@@ -38,7 +36,6 @@ class WithoutSpark:
 
     def cancel_jobs(self, tag: str) -> None:
         self.cancelled.append(tag)
-        self.was_cancelled.set()
 
 
 @pytest.fixture

@@ -277,30 +277,33 @@ class Asking(threading.Thread):
 class Held:
     """An answer that is not there before the test wants it, or the question is cancelled."""
 
-    def __init__(self, held: WithoutSpark) -> None:
-        self.begun, self.ended, self._held = threading.Event(), threading.Event(), held
+    def __init__(self, server: Server, held: WithoutSpark) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self._server, self._held = server, held
 
     def __call__(self, sql: str) -> FetchedAnswer:
         if sql == "now":
             return numbers(1)
         self.begun.set()
         try:
-            assert self._held.was_cancelled.wait(PATIENCE)
+            tag = self._server._own.connection.tag
+            wait_until(lambda: tag in self._held.cancelled)
             raise StoreError("cancelled")
         finally:
             self.ended.set()
 
 
 def test_who_disconnects_has_his_question_cancelled(
-    path: str, held: WithoutSpark, served: ServedAccess, monkeypatch: pytest.MonkeyPatch
+    path: str, held: WithoutSpark, server: Server, served: ServedAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Held(held)
+    slow = Held(server, held)
     answer_with(monkeypatch, slow)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(socket_path(path)))
         client.sendall(M.message_frame(M.Hello()) + M.message_frame(M.Ask("later", None, {}, None)))
         assert slow.begun.wait(PATIENCE)
         assert read(served.query("now", None, {}, None)) == [0], "another client does not wait"
+        assert not slow.ended.is_set()
     assert slow.ended.wait(PATIENCE)
     assert read(served.query("now", None, {}, None)) == [0]
 
@@ -310,7 +313,7 @@ def test_a_server_that_stops_while_a_client_waits(
     path: str, held: WithoutSpark, server: Server, served: ServedAccess, failure: StoreError | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    slow = Held(held)
+    slow = Held(server, held)
     answer_with(monkeypatch, slow)
     client = Asking(lambda: served.query("later", None, {}, None))
     assert slow.begun.wait(PATIENCE)

@@ -63,14 +63,13 @@ class ServedAccess:
     def query(
         self, sql: str, as_of: str | None, parameters: Mapping[str, str], most: int | None
     ) -> FetchedAnswer | Report:
-        found = next(self._answers(M.Ask(sql, as_of, dict(parameters), most)))
-        assert not isinstance(found, str)
-        return found
+        replies = self.replies(M.Ask(sql, as_of, dict(parameters), most))
+        first = next(replies)
+        return _report(first) if isinstance(first, M.Reported) else _answer(first, replies, last=True)
 
     def changes(self, view: str, encoding: str, since: int | None, most: int | None) -> FetchedAnswer:
-        found = next(self._answers(M.AskChanges(view, encoding, since, most)))
-        assert isinstance(found, FetchedAnswer)
-        return found
+        replies = self.replies(M.AskChanges(view, encoding, since, most))
+        return _answer(next(replies), replies, last=True)
 
     def new_changes(self, view: str, encoding: str, seen: int | None) -> tuple[FetchedAnswer | None, int]:
         replies = self.replies(M.AskNewChanges(view, encoding, seen))
@@ -78,35 +77,35 @@ class ServedAccess:
         begin = next(replies, None)
         if begin is None:
             return None, step
-        return _answer(_expect(begin, M.RowsBegin), replies), step
+        return _answer(begin, replies, last=True), step
 
     def status(self) -> Report:
-        return _report(_expect(next(self.replies(M.AskStatus())), M.Reported))
+        return _report(self._reply(M.AskStatus(), M.Reported))
 
     def names(self) -> list[M.NamedEntry]:
         return [_expect(reply, M.NamedEntry) for reply in self.replies(M.AskNames())]
 
     def explain(self, sql: str) -> str:
-        return _expect(next(self.replies(M.AskPlan(sql))), M.Said).text
+        return self._reply(M.AskPlan(sql), M.Said).text
 
     def execute(self, sql: str, most: int | None) -> Iterator[FetchedAnswer | Report | str]:
-        return self._answers(M.Execute(sql, most))
-
-    def run(self, finish: bool) -> M.RunDone:
-        return _expect(next(self.replies(M.RunNow(finish))), M.RunDone)
-
-    def _answers(self, request: M.Request) -> Iterator[FetchedAnswer | Report | str]:
-        replies = self.replies(request)
+        replies = self.replies(M.Execute(sql, most))
         for reply in replies:
             match reply:
                 case M.Said(text):
                     yield text
                 case M.Reported():
                     yield _report(reply)
-                case M.RowsBegin():
-                    yield _answer(reply, replies)
                 case _:
-                    raise M.ProtocolError
+                    yield _answer(reply, replies, last=False)
+
+    def run(self, finish: bool) -> M.RunDone:
+        return self._reply(M.RunNow(finish), M.RunDone)
+
+    def _reply(self, request: M.Request, kind: type[_Reply]) -> _Reply:
+        """Return the only reply to a request."""
+        found = list(self.replies(request))
+        return _expect(found[0] if len(found) == 1 else None, kind)
 
     def replies(self, request: M.Request) -> Iterator[Any]:
         """Send a request and yield its replies: messages, and rows as bytes.
@@ -172,17 +171,23 @@ def _report(reply: M.Reported) -> Report:
     return Report(reply.text, tuple(reply.records), tuple(reply.table))
 
 
-def _answer(begin: M.RowsBegin, replies: Iterator[Any]) -> FetchedAnswer:
-    """Return an answer whose rows are decoded from the replies as they are read."""
+def _answer(begin: object, replies: Iterator[Any], last: bool) -> FetchedAnswer:
+    """Return an answer whose rows are decoded from the replies as they are read.
+
+    After the rows of the last answer, the end of the replies is read, too.
+    """
     from everview.server.rows import decode_rows
 
+    columns = _expect(begin, M.RowsBegin).columns
     left_out: list[int] = []
 
     def rows() -> Iterator[Any]:
         for reply in replies:
             if not isinstance(reply, bytes):
                 left_out.append(_expect(reply, M.RowsEnd).left_out)
-                return
-            yield from decode_rows(reply)
+                if not last:
+                    return
+            else:
+                yield from decode_rows(reply)
 
-    return FetchedAnswer(begin.columns, rows(), lambda: sum(left_out))
+    return FetchedAnswer(columns, rows(), lambda: sum(left_out))
