@@ -17,11 +17,12 @@ from typing import IO, Any
 import everview
 from everview.database import bind_on_copy, is_select
 from everview.errors import EverviewError
-from everview.query import Report
+from everview.query.answers import fetch_answer
+from everview.query.report import Report
 from everview.storage.files import Files
 from everview.storage.store import SETTINGS_FILE
 from everview.ui import cli, commands
-from everview.ui.output import write_answer
+from everview.ui.output import MOST_ROWS, write_answer
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(
@@ -179,7 +180,7 @@ def answer_script(db: everview.Database, sql: str, out: IO[str]) -> None:
         if isinstance(answer, (str, Report)):
             print(answer, file=out)
         elif answer is not None:
-            write_answer(answer, "table", out, out)
+            write_answer(fetch_answer(answer, MOST_ROWS), "table", out, out)
 
 
 def own_words(command: str) -> list[str] | None:

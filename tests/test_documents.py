@@ -30,6 +30,7 @@ from everview.algebra.functions_conditional import CONDITIONAL_FUNCTIONS
 from everview.algebra.functions_math import MATH_FUNCTIONS
 from everview.algebra.functions_text import TEXT_FUNCTIONS
 from everview.algebra.functions_time import TIME_FUNCTIONS
+from everview.query.answers import fetch_answer
 from everview.ui.output import ENDS, Sheet
 from tests.documents import ROOT, Page, lines_of, read_blocks
 
@@ -110,7 +111,7 @@ def test_window_pages_on_spark(spark: Any, tmp_path: Path, capsys: pytest.Captur
         db.run(finish=True)
         for name, lines in wanted.items():
             capsys.readouterr()
-            Sheet("table", sys.stdout, ENDS["intervals"]).write(db.changes(name, "intervals"))
+            Sheet("table", sys.stdout, ENDS["intervals"]).write(fetch_answer(db.changes(name, "intervals")))
             assert sorted(lines_of(capsys.readouterr().out)) == sorted(lines), name
 
 

@@ -27,7 +27,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{stage: {*GROUND, *STAGES[:place]} for place, stage in enumerate(STAGES)},
     # The oracle: imported by tests and documents, and by nothing that runs.
     "reference": {*GROUND, "sql", "temporal"},
-    "ui": {*GROUND, "query", "database"},
+    # A client knows the release that it is of.
+    "server": {*GROUND, "storage", "query", "database", "__init__"},
+    "ui": {*GROUND, "query", "database", "server"},
     "__init__": {"database", "errors"},
     "__main__": {"ui"},
 }

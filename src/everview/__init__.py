@@ -6,7 +6,8 @@ The way of a query, and the folders that it passes through:
                                      ingest/ brings rows in · query/ brings answers out · ui/ shows them
 
 `compile.py` is the way of a view up to its physical plan, `pipeline/` runs the steps, `database.py` is a
-store that is open for work. `reference/` says what a query means; tests hold everything else to it.
+store that is open for work, `server/` lets other processes ask it. `reference/` says what a query means;
+tests hold everything else to it.
 
 A first query:
 

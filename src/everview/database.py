@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, Tabl
 from everview.compile import CompiledStore, explain_script, explain_statements
 from everview.errors import EverviewError, PlanError, StoreError, format_count
 from everview.plan.explain import Explanation
-from everview.query import Facts, Report, Status, create_sql, describe_entry, show_names, store_status
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
+from everview.query.create import create_sql
+from everview.query.describe import Facts, describe_entry
+from everview.query.report import Report, show_names
+from everview.query.status import Status, store_status
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
@@ -148,16 +151,16 @@ class Database:
             case S.Create(entry, plan):
                 self._create(statement, entry, plan)
             case S.Drop():
-                self._require_stopped()
-                self._remember(statement)
-                self._pipeline.forget_names(self._views())
+                with self._pipeline.paused():
+                    self._remember(statement)
+                    self._pipeline.forget_names(self._views())
             case S.Resume(name):
                 entry = self._catalog.get(name)
                 assert isinstance(entry, ViewEntry)
                 self._pipeline.resume_view(entry, self._views())
             case S.SetClock():
-                self._require_stopped()
-                self._remember(statement)
+                with self._pipeline.paused():
+                    self._remember(statement)
         return None
 
     def _answer(self, query: Query) -> DataFrame:
@@ -183,33 +186,32 @@ class Database:
             anew = entry.name in manifest.aside or (kept is not None and kept.stays)
             if not (statement.replace and anew):
                 return
-        if not isinstance(entry, ViewEntry):
-            self._require_stopped()
         if isinstance(entry, EventStreamEntry):
             raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
         if plan is not None:
             require_runnable(plan)
         known = self._catalog.copy()
         declare(statement, known)
-        if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
-            self._pipeline.forget_names(self._views())  # a DROP was interrupted
         if isinstance(entry, ViewEntry):
             made = known.get(entry.name)
             assert isinstance(made, ViewEntry)
             self._pipeline.create_view(made, known, self._views())
             declare(statement, self._catalog)
             return
-        if isinstance(entry, StreamEntry):
-            self._pipeline.begin_stream(entry)
-        self._remember(statement)
+        with self._pipeline.paused():
+            if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
+                self._pipeline.forget_names(self._views())  # a DROP was interrupted
+            if isinstance(entry, StreamEntry):
+                self._pipeline.begin_stream(entry)
+            self._remember(statement)
 
     def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
         """Create a table with rows. The rows are written first, so that a table in the catalog has them."""
         if self._catalog.entries.get(entry.name.casefold()) == entry:
             return
-        self._require_stopped()
-        self._pipeline.fill_table(entry, self._answer(query).toDF(*entry.columns.names))
-        self._remember(statement)
+        with self._pipeline.paused():
+            self._pipeline.fill_table(entry, self._answer(query).toDF(*entry.columns.names))
+            self._remember(statement)
 
     def _table(self, name: str) -> TableEntry:
         entry = self._catalog.get(name)
@@ -227,12 +229,6 @@ class Database:
             self._pipeline.store.lock()
             self._locked = True
             self._reload()
-
-    def _require_stopped(self) -> None:
-        if self._pipeline.running:
-            raise StoreError(
-                "names cannot change while steps go on in the background", next_step="stop() first"
-            )
 
     def _views(self) -> CompiledStore:
         """Return the compiled views; compile again only those whose catalog entries have changed."""
@@ -312,6 +308,31 @@ class Database:
         """Stop the background steps, after the current step."""
         self._pipeline.stop()
 
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the background steps, if they run, after the current one; let them go on after the block."""
+        return self._pipeline.paused()
+
+    def failure(self) -> Exception | None:
+        """Return the error that ended the background steps since they were last started, if any."""
+        return self._pipeline.failed() or self._pipeline.last_failure
+
+    def hold(self) -> None:
+        """Take the lock of the store and start Spark, rather than when they are first needed."""
+        self._write()
+        self._pipeline.session  # noqa: B018
+
+    def reader(self) -> Database:
+        """Return the same store on the same Spark for another thread, which only reads: it takes no lock."""
+        return Database(self._pipeline.reader())
+
+    def tagged_jobs(self, tag: str) -> AbstractContextManager[None]:
+        """Tag the Spark jobs of this thread inside the block, so that another thread can cancel them."""
+        return self._pipeline.tagged_jobs(tag)
+
+    def cancel_jobs(self, tag: str) -> None:
+        """Cancel the Spark jobs with a tag."""
+        self._pipeline.cancel_jobs(tag)
+
     def query(self, sql: str, /, as_of: Instant = None, **parameters: object) -> DataFrame:
         """Return the answer of a SELECT, at present or as of an instant, as a Spark DataFrame.
 
@@ -355,7 +376,7 @@ class Database:
         """Return the state of the store after its last step, and the state of the background steps."""
         if not self._locked:
             self._reload()
-        error = self._pipeline.failed() or self._pipeline.last_failure
+        error = self.failure()
         running = "running" if self._pipeline.running and error is None else "not running"
         return _status(
             self._pipeline.store,
@@ -406,15 +427,6 @@ def bind_on_copy(sql: str, catalog: Catalog) -> list[S.Statement]:
     return found
 
 
-@contextmanager
-def explain_query_failures() -> Iterator[None]:
-    """Turn what Spark raises while an answer is read into a readable error."""
-    from everview.execute.failures import explained_failures
-
-    with explained_failures(doing="the answer could not be computed"):
-        yield
-
-
 def is_show_statement(sql: str, catalog: Catalog) -> bool:
     """Return whether a text is a DESCRIBE or a SHOW, which need no Spark."""
     try:
@@ -422,6 +434,15 @@ def is_show_statement(sql: str, catalog: Catalog) -> bool:
     except EverviewError:
         return False  # the error is reported when the text is executed
     return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
+
+
+def only_asks(sql: str, catalog: Catalog) -> bool:
+    """Return whether a script changes nothing: all its statements are questions."""
+    asking = (S.Select, S.Explain, S.Show, S.ShowCreate, S.Describe)
+    try:
+        return all(isinstance(statement, asking) for statement in bind_script(sql, catalog))
+    except EverviewError:
+        return True  # the error is reported when the text is executed
 
 
 def is_select(statement: S.Statement) -> bool:
@@ -443,15 +464,18 @@ def read_catalog(path: str, create: bool = False) -> Catalog:
     return Catalog() if nothing_yet else Store.open(path).load_catalog()
 
 
-def status_at(path: str) -> Status:
-    """Return the state of the store at a path, read without Spark while other processes may write it."""
+def status_at(path: str, for_others: bool = False) -> Status:
+    """Return the state of the store at a path, read without Spark while other processes may write it.
+
+    `for_others`: as another process on this machine would say it.
+    """
     import time
 
     from everview.storage.lock import writer_of
     from everview.storage.store import Store
 
     store = Store.open(path)
-    writer = writer_of(store.files)
+    writer = writer_of(store.files, for_others)
     return _status(
         store,
         store.load_catalog(),

@@ -18,6 +18,7 @@ from everview.algebra.time import INFINITY, LEAST
 from everview.database import Database
 from everview.errors import EverviewError, Fault, StoreError
 from everview.execute.failures import failure
+from everview.query.answers import fetch_answer
 from everview.ui.output import ENDS, Sheet
 from tests.engine.feeding import at, put
 
@@ -96,7 +97,7 @@ def test_tables_change_before_there_are_dates(spark: SparkSession, tmp_path: Pat
             str(db.view("w").plot()), str(db.timeline("w")), db.view("w").plot().svg(), str(db.status())
         )
         out = io.StringIO()
-        Sheet("table", out, ENDS["tags"]).write(db.changes("w"))
+        Sheet("table", out, ENDS["tags"]).write(fetch_answer(db.changes("w")))
         assert [line.split()[1] for line in out.getvalue().splitlines()] == ["at", "-∞", "-∞", "-∞"]
     with everview.connect(path, spark) as db:
         db.run(finish=True)

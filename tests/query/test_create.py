@@ -7,7 +7,7 @@ from hypothesis import given
 
 from everview.catalog import Catalog, Entry
 from everview.errors import EverviewError
-from everview.query import create_sql
+from everview.query.create import create_sql
 from everview.sql import bind_script, declare
 from everview.sql import statements as S
 from tests.query.entries import ENTRIES

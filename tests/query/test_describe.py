@@ -8,7 +8,9 @@ import pytest
 
 from everview.algebra.time import INFINITY, SECOND
 from everview.catalog import Catalog
-from everview.query import Facts, Report, describe_entry, store_status
+from everview.query.describe import Facts, describe_entry
+from everview.query.report import Report
+from everview.query.status import store_status
 from everview.sql import bind_script, declare, relation_of
 from everview.storage.manifest import Manifest
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from everview.errors import EverviewError
+from everview.query.answers import fetch_answer
 from everview.ui.output import Sheet, require_format, write_answer
 
 pytestmark = pytest.mark.spark
@@ -46,7 +47,7 @@ def answer(spark: Any) -> Any:
 
 def written(frame: Any, format: str) -> str:
     out, err = io.StringIO(), io.StringIO()
-    write_answer(frame, format, out, err)
+    write_answer(fetch_answer(frame), format, out, err)
     assert err.getvalue() == ""
     return out.getvalue()
 
@@ -77,9 +78,9 @@ def test_every_type_in_every_format(spark: Any) -> None:
 def test_a_table_that_goes_on_keeps_its_columns(spark: Any) -> None:
     out = io.StringIO()
     sheet = Sheet("table", out, {0: "-∞"})
-    sheet.write(spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at, 'a' AS v, 1 AS n"))
-    sheet.write(spark.sql("SELECT TIMESTAMP'2026-01-01' AS at, 'long' AS v, 2 AS n"))
-    sheet.write(spark.sql("SELECT TIMESTAMP'2026-01-01' AS at, 'b' AS v, 3 AS n"))
+    sheet.write(fetch_answer(spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at, 'a' AS v, 1 AS n")))
+    sheet.write(fetch_answer(spark.sql("SELECT TIMESTAMP'2026-01-01' AS at, 'long' AS v, 2 AS n")))
+    sheet.write(fetch_answer(spark.sql("SELECT TIMESTAMP'2026-01-01' AS at, 'b' AS v, 3 AS n")))
     assert out.getvalue().splitlines() == [
         "at  v  n",
         "-∞  a  1",

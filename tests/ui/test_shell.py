@@ -14,6 +14,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import everview
+from everview.server.access import LocalAccess
 from everview.ui.prompt import Names, history_file, prompt_session, read_typed_entries
 from everview.ui.shell import HELP, Shell, read_piped_entries
 
@@ -27,7 +28,7 @@ class Desk:
     def __init__(self, db: everview.Database, looks: int = 0) -> None:
         self.out, self.err = io.StringIO(), io.StringIO()
         self.looks = looks
-        self.shell = Shell(db, self.out, self.err, self.ended)
+        self.shell = Shell(LocalAccess(db), self.out, self.err, self.ended)
 
     def ended(self, seconds: float) -> bool:
         self.looks -= 1
@@ -112,7 +113,7 @@ def test_the_prompt(db: everview.Database, tmp_path: Path, monkeypatch: pytest.M
         keys.send_text("DROP \x03")
         keys.send_text("SELECT * FROM rooms;\n")
         keys.send_text("\\d\n\x04")
-        session = prompt_session(db, keys, DummyOutput())
+        session = prompt_session(LocalAccess(db), keys, DummyOutput())
         assert isinstance(session.completer, Names)
         found = list(read_typed_entries(session))
     assert found == ["SELECT 1\nAS one;", "SELECT * FROM rooms;", "\\d"]
@@ -133,5 +134,5 @@ def test_the_prompt(db: everview.Database, tmp_path: Path, monkeypatch: pytest.M
 )
 def test_completion(db: everview.Database, text: str, completed: list[str]) -> None:
     db.execute(STREAM + "CREATE TABLE `odd name` (a INT);")
-    found = Names(db).get_completions(Document(text), CompleteEvent())
+    found = Names(LocalAccess(db)).get_completions(Document(text), CompleteEvent())
     assert sorted(c.text for c in found) == completed

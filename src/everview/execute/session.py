@@ -68,6 +68,7 @@ SPARK_SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",  # a question does not hold up the steps
     "spark.driver.host": "127.0.0.1",
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP a small task waits 40 ms for an ACK
     # A regular expression such as (a|b)* needs a stack as deep as the text that it searches.

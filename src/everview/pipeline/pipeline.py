@@ -8,7 +8,8 @@ the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -161,15 +162,36 @@ class Pipeline(StoreWriter):
             return
 
         def pause() -> None:
+            self._query = None  # first: a query that is being stopped must not look as if it had failed
             query.stop()
-            self._query = None
 
         try:
             change_views(self, change, self.report_backfill, pause)
         finally:
             if self._query is None:
-                views = self.compiled(self.store.load_catalog(), change.before)
-                self._query = SourceQuery(self, self._steps, views, query.report, query.interval)
+                self._resume(query)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the background steps, if they run, after the current one; let them go on after the block."""
+        query, self._query = self._query, None
+        if query is None:
+            yield
+            return
+        try:
+            query.stop()
+            yield
+        finally:
+            self._resume(query)
+
+    def _resume(self, paused: SourceQuery) -> None:
+        """Start the background steps again, with the views that the store has now."""
+        try:
+            views = self.compiled(self.store.load_catalog(), paused.views)
+            self._query = SourceQuery(self, self._steps, views, paused.report, paused.interval)
+        except Exception as error:
+            self.last_failure = error
+            raise
 
     def forget_names(self, views: CompiledStore) -> None:
         """Remove the traces of names that were dropped."""
@@ -233,7 +255,8 @@ class Pipeline(StoreWriter):
 
     def failed(self) -> Exception | None:
         """Return the error that ended the background steps since they were started, if any."""
-        return None if self._query is None else self._query.failed()
+        query = self._query  # another thread may pause the steps meanwhile
+        return None if query is None else query.failed()
 
     def stop(self) -> None:
         """Stop the background steps, after the current step."""
@@ -261,6 +284,10 @@ class Pipeline(StoreWriter):
         entries = [entry for entry in views.catalog if isinstance(entry, ViewEntry)]
         if entries and before.bound == BEFORE_ALL:
             require_evaluable(self.session, entries, views.plans)
+
+    def reader(self) -> Pipeline:
+        """Return another pipeline of the same store on the same Spark, for another thread that only reads."""
+        return Pipeline(Store.open(self.store.files.root), self.session)
 
 
 def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:

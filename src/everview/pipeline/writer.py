@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +22,8 @@ from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader
 from everview.storage.runs import bring_to_disk
 from everview.storage.store import Store
+
+_POOL = "spark.scheduler.pool"
 
 
 class StoreWriter:
@@ -66,6 +69,25 @@ class StoreWriter:
     def kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
         """Return what the store has kept of its streams, tables and views."""
         return Kept(self.session, self.store.files, manifest, catalog)
+
+    @contextmanager
+    def tagged_jobs(self, tag: str) -> Iterator[None]:
+        """Tag the Spark jobs of this thread inside the block, so that another thread can cancel them.
+
+        They share the machine evenly with the steps, however long they take.
+        """
+        context = self.session.sparkContext
+        context.addJobTag(tag)
+        context.setLocalProperty(_POOL, "questions")
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type]
+            context.removeJobTag(tag)
+
+    def cancel_jobs(self, tag: str) -> None:
+        """Cancel the Spark jobs with a tag."""
+        self.session.sparkContext.cancelJobsWithTag(tag)
 
     def write_batch(
         self, sources: Sources, frame: DataFrame, before: Manifest, begin: int, now: int

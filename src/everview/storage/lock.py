@@ -84,13 +84,18 @@ def acquire(files: Files) -> Lock:
     return LocalLock(files) if files.local else FileLock(files)
 
 
-def writer_of(files: Files) -> str | None:
-    """Return who writes a store now, in words; None if nobody does."""
+def writer_of(files: Files, for_others: bool = False) -> str | None:
+    """Return who writes a store now, in words; None if nobody does.
+
+    `for_others`: in the words of another process, for which "this same process" would be itself.
+    """
     try:
         holder = Holder.from_json(files.read(LOCK))
     except StoreError:
         return None
-    return None if holder is None or holder.is_dead() else _named(holder)
+    if holder is None or holder.is_dead():
+        return None
+    return _process(holder) if for_others else _named(holder)
 
 
 class LocalLock:
@@ -216,6 +221,10 @@ def _named(holder: Holder | None) -> str:
         return "another process"
     if holder.pid == os.getpid() and holder.host == socket.gethostname():
         return f"this same process, since {holder.since}"
+    return _process(holder)
+
+
+def _process(holder: Holder) -> str:
     return f"process {holder.pid} on {holder.host}, since {holder.since}"
 
 

@@ -1,3 +1,3 @@
-"""The command line and the web page; they call database.py only."""
+"""The command line and the prompt; they call database.py and server/ only."""
 
 DEFAULT_PATH = "everview-store"  # the store, if no path is given

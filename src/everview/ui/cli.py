@@ -58,7 +58,7 @@ def run(
     --finish says that no more will come, and they count.
 
     Ctrl-C ends after the step under way: the store is whole, and the next
-    run goes on from there.
+    run goes on from there. With --follow the store is served, as by serve.
 
     everview run views.sql
 
@@ -69,6 +69,24 @@ def run(
     from everview.ui import commands
 
     commands.run_script(file, path, finish, follow)
+
+
+@app.command()
+def serve(path: StorePath = DEFAULT_PATH) -> None:
+    """Keep a store running: take rows in as they come, and answer other processes of the same user. Meanwhile
+    query, changes, status and shell go through this process, and do not start Spark. The store is made if
+    there is none. run --follow serves, too.
+
+    Ctrl-C ends after the step under way: the store is whole, and the next
+    run goes on from there.
+
+    everview serve
+
+    everview serve --path /data/store
+    """
+    from everview.ui import commands
+
+    commands.serve_store(path)
 
 
 @app.command()
@@ -98,9 +116,9 @@ def query(
 
     everview query "DESCRIBE parked" --format json
     """
-    from everview.ui import commands
+    from everview.ui import asking
 
-    commands.ask_store(sql, path, as_of, param or [], format)
+    asking.ask_store(sql, path, as_of, param or [], format)
 
 
 @app.command("changes")
@@ -128,9 +146,9 @@ def changes_command(
 
     everview changes parked --follow --since 12
     """
-    from everview.ui import commands
+    from everview.ui import asking
 
-    commands.show_changes(view, path, encoding, format, follow, since)
+    asking.show_changes(view, path, encoding, format, follow, since)
 
 
 @app.command()
@@ -148,9 +166,9 @@ def status(
 
     everview status --path /data/store --format json
     """
-    from everview.ui import commands
+    from everview.ui import asking
 
-    commands.show_status(path, watch, format)
+    asking.show_status(path, watch, format)
 
 
 @app.command()
@@ -204,9 +222,9 @@ def shell(path: StorePath = DEFAULT_PATH) -> None:
 
     echo "SELECT COUNT(*) AS n FROM parked;" | everview shell
     """
-    from everview.ui import commands
+    from everview.ui import asking
 
-    commands.start_shell(path)
+    asking.start_shell(path)
 
 
 @app.command()

@@ -1,11 +1,13 @@
-"""What the commands of the command line do; `cli.py` declares them, and imports this when one is called."""
+"""What the commands of the command line do; `cli.py` declares them, and imports this when one is called.
+
+Those that ask a store are in `asking.py`, which needs less.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -21,99 +23,93 @@ from everview.database import (
     read_catalog,
     status_at,
 )
-from everview.errors import CatalogError, EverviewError, StoreError, nearest
-from everview.query import Report
+from everview.errors import CatalogError, EverviewError, StoreError
+from everview.query.report import Report
+from everview.server.access import LocalAccess, StoreAccess
 from everview.ui import DEFAULT_PATH
-from everview.ui.output import ENDS, Sheet, require_format, write_answer, write_report
+from everview.ui.output import print_until_closed, require_format, write_report
 from everview.ui.progress import Meter, Summary
 from everview.ui.running import RunningStore
 from everview.ui.signals import WorkStopped, catch_stop_signals
-from everview.ui.tail import follow as follow_changes
-
-_LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
 
 
 def run_script(file: str, path: str, finish: bool, follow: bool) -> None:
-    """Run a script, and print what was done."""
+    """Run a script, and print what was done; with `follow`, go on until the user stops it, and serve."""
     script = _file(file)
     statements = bind_on_copy(script, read_catalog(path, create=True))
     if finish and follow:
         raise EverviewError(
             "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
         )
+    with _running_store(path) as work:
+        if not follow:
+            try:
+                work.run_script(script, statements, finish)
+            except WorkStopped:
+                raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
+            return
+        with suppress(WorkStopped), work.serve() as server:
+            with server.writing:
+                work.run_script(script, statements, finish)
+            if not work.stop.is_set():
+                work.meter.show_text("waiting for rows")
+                work.run_until_stopped(server)
+
+
+def serve_store(path: str) -> None:
+    """Run the steps of a store and answer other processes until the user stops it."""
+    read_catalog(path, create=True)
+    with _running_store(path) as work, work.serve() as server:
+        with work.meter.pause():
+            print(f"serving {path}; Ctrl-C ends it", flush=True)
+        work.meter.show_text("waiting for rows")
+        work.run_until_stopped(server)
+
+
+@contextmanager
+def _running_store(path: str) -> Iterator[RunningStore]:
+    """Open a store to run its steps, with a status line; at the end print what was done."""
     summary = Summary(path)
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
-    with _output(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
+    with print_until_closed(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
         summary.before, summary.bound = db.manifest().counts, db.manifest().bound
         db.show_backfill(meter.show_text)
-        work = RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
-        try:
-            work.run_script(script, statements, finish)
-            if follow and not stop.is_set():
-                meter.show_text("waiting for rows")
-                work.run_until_stopped()
-        except WorkStopped:
-            if not follow:
-                raise StoreError("stopped before all was taken in", next_step="run again to go on") from None
+        yield RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
         with meter.pause():
             print("\n".join(summary.lines(db.manifest(), db.status().waits)))
 
 
-def ask_store(sql: str, path: str, as_of: str | None, param: Sequence[str], format: str) -> None:
-    """Print the answer of a question."""
-    require_format(format)
-    names, parameters = read_catalog(path), _parameters(param)
-    if is_show_statement(sql, names):
-        with _output(), connect(path) as db:
-            report = db.execute(sql)
-            assert isinstance(report, Report)
-            write_report(report, format, sys.stdout)
-        return
-    bind_question(sql, names, as_of, parameters)
-    with _output(), connect(path) as db:
-        write_answer(db.query(sql, as_of, **parameters), format, sys.stdout, sys.stderr)
+@contextmanager
+def open_here(path: str, create: bool = False) -> Iterator[StoreAccess]:
+    """Open a store in this process, to ask it; with `create`, make it if there is none."""
+    read_catalog(path, create)
+    with connect(path) as db:
+        yield LocalAccess(db)
 
 
-def show_changes(view: str, path: str, encoding: str, format: str, follow: bool, since: int | None) -> None:
-    """Print the changes of a view, with `follow` until the user stops it."""
-    require_format(format)
-    if encoding not in ENDS:
-        raise EverviewError(
-            f"changes are not shown as '{encoding}'", meant=nearest(encoding, ENDS), choices=ENDS
-        )
-    read_catalog(path).get(view)
-    with _output(), connect(path) as db:
-        if not follow:
-            write_answer(db.changes(view, encoding, since), format, sys.stdout, sys.stderr, ENDS[encoding])
-            return
-        with catch_stop_signals() as stop:
-            sheet = Sheet(format, sys.stdout, ENDS[encoding])
-            step = follow_changes(db, view, encoding, sheet, since, stop.wait)
-        print(f"up to step {step}; go on with --since {step}", file=sys.stderr)
+def check_question(sql: str, path: str, as_of: str | None, parameters: Mapping[str, object]) -> None:
+    """Raise the errors of a question, before Spark is started in vain."""
+    names = read_catalog(path)
+    if not is_show_statement(sql, names):
+        bind_question(sql, names, as_of, parameters)
 
 
-def show_status(path: str, watch: bool, format: str) -> None:
-    """Print the state of a store, with `watch` again every second."""
-    require_format(format)
-    with _output(), catch_stop_signals() as stop:
-        while True:
-            found = status_at(path).report()
-            if watch and sys.stdout.isatty():
-                Console().clear()
-            write_report(found, format, sys.stdout)
-            sys.stdout.flush()
-            if not watch or stop.wait(_LOOK_AGAIN):
-                return
-            if format == "table" and not sys.stdout.isatty():
-                print()
+def check_name(name: str, path: str) -> None:
+    """Raise an error if a store has no entry of this name."""
+    read_catalog(path).get(name)
+
+
+def read_status(path: str) -> Report:
+    """Read the state of a store from its files."""
+    return status_at(path).report()
 
 
 def check_files(path: str, format: str) -> None:
     """Print what a check of a store found; exit with 1 if there is damage."""
     require_format(format)
     report, well = check_at(path)
-    with _output():
+    with print_until_closed():
         write_report(report, format, sys.stdout)
     if not well:
         raise typer.Exit(1)
@@ -129,17 +125,8 @@ def explain_plan(what: str, path: str, format: str) -> None:
     except CatalogError as error:
         plan = _explained_alone(script, format, error)
         print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
-    with _output():
+    with print_until_closed():
         print(plan)
-
-
-def start_shell(path: str) -> None:
-    """Open the prompt."""
-    read_catalog(path, create=True)
-    from everview.ui.shell import open_shell
-
-    with connect(path) as db:
-        open_shell(db)
 
 
 def run_demo(name: str | None, speed: float | None) -> None:
@@ -149,32 +136,8 @@ def run_demo(name: str | None, speed: float | None) -> None:
     console = Console(highlight=False)
     if name is None:
         list_demos(console)
-    with _output():
+    with print_until_closed():
         show_demo(name or "highway", console, connect, speed)
-
-
-def _parameters(given: Sequence[str]) -> dict[str, object]:
-    """Return the values of parameters as strings; SQL reads each as the type that it is compared with."""
-    found: dict[str, object] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise EverviewError(f"'{each}' is no parameter", next_step="write it as --param name=value")
-        if name in found:
-            raise EverviewError(f"the parameter '{name}' is given twice", next_step="give it once")
-        found[name] = value
-    return found
-
-
-@contextmanager
-def _output() -> Iterator[None]:
-    """Ignore a closed standard output: `| head` is no error."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
 
 
 def _explained_alone(script: str, format: str, refused: CatalogError) -> str:

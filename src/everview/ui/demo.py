@@ -20,6 +20,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from everview.errors import EverviewError, format_count, nearest
+from everview.query.answers import fetch_answer
 from everview.ui.output import ENDS, Sheet, align_cells
 from everview.ui.replay import replay
 
@@ -183,11 +184,11 @@ def _run(db: Database, demo: Demo, script: str, console: Console) -> None:
     for shown in demo.shown:
         _print(console, shown.says, "italic")
         frame = db.changes(shown.view, shown.encoding).where(shown.where)
-        Sheet("table", console.file, ENDS[shown.encoding]).write(frame)
+        Sheet("table", console.file, ENDS[shown.encoding]).write(fetch_answer(frame))
         _print(console, "")
     if demo.sql:
         _print(console, f"{demo.question} {demo.sql}", "italic")
-        Sheet("table", console.file).write(db.query(demo.sql))
+        Sheet("table", console.file).write(fetch_answer(db.query(demo.sql)))
         _print(console, "")
 
 

@@ -1,31 +1,29 @@
 """Answers as text: aligned tables for people, JSON lines and CSV for programs.
 
-Timestamps are read as microseconds, never as Python's, which have neither ∞ nor the year 10000. Rows are
-streamed; a table for people ends after MOST_ROWS rows.
+Rows are printed as they are read; a table for people ends after MOST_ROWS rows.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-import re
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
+import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from everview.algebra.time import format_timestamp
-from everview.database import explain_query_failures
 from everview.errors import EverviewError, format_count, nearest
-from everview.query import Report
+from everview.query.answers import AnswerColumn, FetchedAnswer, json_object
 
 if TYPE_CHECKING:
-    from everview.database import DataFrame
+    from everview.query.report import Report
 
 OUTPUT_FORMATS = ("table", "json", "csv")
 MOST_ROWS = 1_000  # of a table for people
@@ -33,9 +31,7 @@ MOST_ROWS = 1_000  # of a table for people
 # The text for NULL in the time columns of a change stream, by the position of the column.
 ENDS = {"tags": {1: "-∞"}, "intervals": {0: "-∞", 1: "∞"}}
 
-_FINITE = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
 _CONTROLS = {c: repr(chr(c))[1:-1] for c in (*range(32), *range(127, 160), 0x2028, 0x2029)}
-_AS_TEXT = ("date", "float", "decimal", "void")
 
 
 def require_format(format: str) -> str:
@@ -47,74 +43,6 @@ def require_format(format: str) -> str:
             choices=OUTPUT_FORMATS,
         )
     return format
-
-
-@dataclass(frozen=True)
-class AnswerColumn:
-    """A column of an answer: how it is fetched from Spark, and how a fetched value is printed."""
-
-    name: str
-    type: str
-    fields: tuple[AnswerColumn, ...] = ()
-
-    @classmethod
-    def of(cls, field: Any) -> AnswerColumn:
-        below = tuple(map(cls.of, field.dataType.fields)) if field.dataType.typeName() == "struct" else ()
-        return cls(field.name, field.dataType.simpleString(), below)
-
-    def fetched(self, sql: str) -> str:
-        """Return the SQL expression that yields the column's value in a form that Python can represent."""
-        if self.fields:
-            # By position: two fields, or a field and a reserved word, may have the same name.
-            types = ",".join(f"f{i}:{f.type}" for i, f in enumerate(self.fields))
-            parts = ", ".join(f.fetched(f"s.f{i}") for i, f in enumerate(self.fields))
-            known = f"array(CAST({sql} AS STRUCT<{types}>))"
-            return f"transform({known}, s -> IF(s IS NULL, NULL, struct({parts})))[0]"
-        if self.type.startswith("timestamp"):
-            return f"unix_micros(CAST({sql} AS TIMESTAMP))"
-        if self.type == "binary":
-            return f"hex({sql})"
-        return f"CAST({sql} AS STRING)" if self.type.startswith((*_AS_TEXT, "interval")) else sql
-
-    def json(self, value: Any) -> str:
-        """Return a value as JSON; a number that JSON does not have is a string."""
-        if value is None:
-            return "null"
-        if self.fields:
-            return json_object(self.fields, value)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if self.type.startswith("timestamp"):
-            return json.dumps(format_timestamp(value), ensure_ascii=False)
-        if isinstance(value, float):
-            return repr(value) if math.isfinite(value) else f'"{_number(value)}"'
-        if self.type.startswith(("float", "decimal")) and _FINITE.fullmatch(value):
-            return str(value)
-        return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False)
-
-    def text(self, value: Any) -> str:
-        """Return a value that is not NULL as text for a table or CSV."""
-        if self.fields or isinstance(value, bool):
-            return self.json(value)
-        if self.type.startswith("timestamp"):
-            return format_timestamp(value)
-        return _number(value) if isinstance(value, float) else str(value)
-
-
-def json_object(columns: Sequence[AnswerColumn], values: Sequence[Any]) -> str:
-    """Return a row as a JSON object on one line."""
-    pairs = zip(columns, values, strict=True)
-    return "{" + ", ".join(f"{json.dumps(c.name, ensure_ascii=False)}: {c.json(v)}" for c, v in pairs) + "}"
-
-
-def _number(value: float) -> str:
-    """
-    >>> _number(19.805), _number(float("-inf")), _number(float("nan"))
-    ('19.805', '-Infinity', 'NaN')
-    """
-    if math.isfinite(value):
-        return repr(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 class Sheet:
@@ -133,14 +61,10 @@ class Sheet:
         self._begun = False
         self._widths: list[int] = []
 
-    def write(self, frame: DataFrame, most: int | None = None) -> bool:
-        """Print the rows of a frame, or the first ones up to a limit; return whether there are more."""
-        with explain_query_failures():
-            columns = [AnswerColumn.of(f) for f in frame.schema.fields]
-        rows = _rows(frame if most is None else frame.limit(most + 1), columns)
-        self._write(columns, rows if most is None else islice(rows, most))
+    def write(self, answer: FetchedAnswer) -> None:
+        """Print the rows of an answer."""
+        self._write(answer.columns, answer.rows)
         self._out.flush()
-        return most is not None and next(rows, None) is not None
 
     def _write(self, columns: Sequence[AnswerColumn], rows: Iterator[Sequence[Any]]) -> None:
         match self._format:
@@ -182,14 +106,15 @@ class Sheet:
         return self._ends.get(place, "NULL") if value is None else printable(column.text(value))
 
 
-def _rows(frame: DataFrame, columns: Sequence[AnswerColumn]) -> Iterator[Sequence[Any]]:
-    """Yield the values of a frame row by row; columns are addressed by position, as names may repeat."""
-    names = [f"c{i}" for i in range(len(columns))]
-    fetched = [f"{c.fetched(n)} AS {n}" for c, n in zip(columns, names, strict=True)]
-    with (
-        explain_query_failures()
-    ):  # around the reading alone: a consumer that stops early is no failure of Spark
-        yield from frame.toDF(*names).selectExpr(*fetched).toLocalIterator()
+@contextmanager
+def print_until_closed() -> Iterator[None]:
+    """Ignore a closed standard output: `| head` is no error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 def printable(text: str) -> str:
@@ -211,14 +136,18 @@ def align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
+def most_rows(format: str) -> int | None:
+    """Return how many rows of an answer are printed in a format; None if all are."""
+    return MOST_ROWS if require_format(format) == "table" else None
+
+
 def write_answer(
-    frame: DataFrame, format: str, out: IO[str], err: IO[str], ends: Mapping[int, str] | None = None
+    answer: FetchedAnswer, format: str, out: IO[str], err: IO[str], ends: Mapping[int, str] | None = None
 ) -> None:
-    """Print an answer; a table ends after MOST_ROWS rows, and `err` gets a note that there are more."""
-    if format != "table":
-        Sheet(format, out, ends).write(frame)
-    elif Sheet(format, out, ends).write(frame, MOST_ROWS):
-        more = frame.count() - MOST_ROWS
+    """Print an answer; if it has more rows than were asked for, `err` gets a note."""
+    Sheet(format, out, ends).write(answer)
+    more = answer.count_left_out()
+    if more:
         print(f"… and {format_count(more, 'more row')}; --format json or csv has all", file=err)
 
 

@@ -18,10 +18,11 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from everview.algebra.text import name_sql
+from everview.errors import EverviewError
 from everview.ui.shell import COMMANDS, is_complete_entry
 
 if TYPE_CHECKING:
-    from everview.database import Database
+    from everview.server.access import StoreAccess
 
 _KEYWORDS = """
 " ALL AND AS ASC AT AVG BETWEEN BY CASE CAST CLOCK COMPLETE COUNT CREATE CROSS DELETE DESC DESCRIBE
@@ -37,8 +38,8 @@ _WORD = re.compile(r"[\\\w$?]+$")
 class Names(Completer):
     """A completer of keywords, commands, and the names and columns of the store."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, store: StoreAccess) -> None:
+        self._store = store
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         found = _WORD.search(document.text_before_cursor)
@@ -49,8 +50,11 @@ class Names(Completer):
                 yield Completion(word, start_position=-len(begun))
 
     def _words(self) -> list[str]:
-        entries = list(self._db.catalog)
-        columns = {field.name for entry in entries for field in getattr(entry, "columns", ())}
+        try:
+            entries = self._store.names()
+        except EverviewError:  # shown when a statement is executed; nothing may be printed at the prompt
+            entries = []
+        columns = {column for entry in entries for column in entry.columns}
         names = [*(entry.name for entry in entries), *sorted(columns)]
         return [*map(name_sql, names), *_KEYWORDS.split()]
 
@@ -61,7 +65,7 @@ def history_file() -> Path:
     return Path(state) / "everview" / "history"
 
 
-def prompt_session(db: Database, input: Any = None, output: Any = None) -> PromptSession[str]:
+def prompt_session(store: StoreAccess, input: Any = None, output: Any = None) -> PromptSession[str]:
     """Return a prompt on a terminal."""
     path = history_file()
     history: History
@@ -83,7 +87,7 @@ def prompt_session(db: Database, input: Any = None, output: Any = None) -> Promp
         multiline=True,
         prompt_continuation="      ...> ",
         lexer=PygmentsLexer(SqlLexer),
-        completer=Names(db),
+        completer=Names(store),
         complete_while_typing=False,
         history=history,
         key_bindings=keys,

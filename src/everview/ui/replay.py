@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from everview.query.answers import fetch_answer
 from everview.ui.output import ENDS, Sheet
 
 if TYPE_CHECKING:
@@ -82,4 +83,4 @@ def _step(db: Database, views: list[str], finish: bool, out: IO[str]) -> None:
     before = db.manifest().step
     db.run(finish)
     for view in views:
-        Sheet("table", out, ENDS["tags"], title=view).write(db.changes(view, since=before))
+        Sheet("table", out, ENDS["tags"], title=view).write(fetch_answer(db.changes(view, since=before)))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from everview.database import is_select
-from everview.query import Report
-from everview.ui.output import write_answer
+from everview.query.answers import fetch_answer
+from everview.query.report import Report
+from everview.server.server import Server
+from everview.ui.output import MOST_ROWS, write_answer
 from everview.ui.progress import Meter, Summary
 from everview.ui.signals import WorkStopped
 
 if TYPE_CHECKING:
     from everview.database import Database, Progress, Statement
+
+_LOOK_AGAIN = 0.2  # seconds between two looks at the background steps
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class RunningStore:
             if isinstance(answer, (str, Report)):
                 print(answer, file=self.out)
             else:
-                write_answer(answer, "table", self.out, self.err)
+                write_answer(fetch_answer(answer, MOST_ROWS), "table", self.out, self.err)
             print(file=self.out)
 
     def _report_step(self, step: Progress) -> None:
@@ -66,24 +71,38 @@ class RunningStore:
         self.meter(step)
         self.summary.step(step)
 
-    def run_until_stopped(self) -> None:
-        """Run steps in the background until the stop event is set, or a step fails."""
-        failed: list[Exception] = []
+    @contextmanager
+    def serve(self) -> Iterator[Server]:
+        """Answer other processes through the socket of the store, inside the block.
 
-        def wait() -> None:
-            try:
-                self.db.wait()
-            except Exception as error:
-                failed.append(error)
+        Whatever ends the block, they are told.
+        """
+        self.db.hold()
+        server = Server(self.summary.path, self.db)
+        server.start()
+        server.warm_up()
+        try:
+            yield server
+        except Exception as failure:
+            server.stop(None if isinstance(failure, WorkStopped) else failure)
+            raise
+        except BaseException:  # a second Ctrl-C waits for nothing
+            server.remove_socket()
+            raise
+        else:
+            server.stop()
 
-        self.db.start(progress=self._show_step)
-        waiting = threading.Thread(target=wait, daemon=True)
-        waiting.start()
-        while waiting.is_alive() and not self.stop.wait(0.2):
+    def run_until_stopped(self, server: Server) -> None:
+        """Run steps in the background until the stop event is set, or a step fails.
+
+        Clients of the server may pause the steps and start them again meanwhile.
+        """
+        with server.writing:
+            self.db.start(progress=self._show_step)
+        while self.db.failure() is None and not self.stop.wait(_LOOK_AGAIN):
             pass
-        waiting.join(0.1)
-        ended_by_itself = not waiting.is_alive()
-        self.db.stop()  # raises the error of a step
-        waiting.join()
-        if ended_by_itself and failed:  # otherwise the error only says that the steps were stopped
-            raise failed[0]
+        with server.writing:
+            self.db.stop()  # raises the error of a step
+            failure = self.db.failure()
+        if failure is not None:  # a client has come upon it first
+            raise failure

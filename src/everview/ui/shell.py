@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from everview.algebra.text import name_sql
 from everview.errors import EverviewError, Fault, format_count, nearest
-from everview.query import Report
-from everview.ui.output import ENDS, Sheet, printable, write_answer
+from everview.query.answers import FetchedAnswer
+from everview.ui.output import ENDS, MOST_ROWS, Sheet, printable, write_answer
 from everview.ui.progress import known_up_to
 from everview.ui.signals import catch_stop_signals
 from everview.ui.tail import follow
 
 if TYPE_CHECKING:
-    from everview.database import Database
+    from everview.server.access import StoreAccess
 
 HELP = """\
 SELECT … ;           any statement, on as many lines as it needs, up to the ;
@@ -67,12 +67,12 @@ def is_complete_entry(entry: str) -> bool:
 
 
 class Shell:
-    """Executes entries on an open store; an error is shown, and the next entry is executed."""
+    """Executes entries on a store; an error is shown, and the next entry is executed."""
 
     def __init__(
-        self, db: Database, out: IO[str], err: IO[str], ended: Callable[[float], bool] | None = None
+        self, store: StoreAccess, out: IO[str], err: IO[str], ended: Callable[[float], bool] | None = None
     ) -> None:
-        self._db = db
+        self._store = store
         self._out = out
         self._err = err
         self._ended = ended  # for tests: tells a tail to end
@@ -84,8 +84,7 @@ class Shell:
             if text.startswith("\\"):
                 command, _, rest = text.rstrip("; \t\n").partition(" ")
                 return self._command(command, rest.strip())
-            for statement in self._db.statements(text):
-                self._answer(self._db.carry_out(statement))
+            self._execute(text)
         except EverviewError as error:
             print(error, file=self._err)
         except KeyboardInterrupt:
@@ -94,11 +93,12 @@ class Shell:
             print(Fault(f"{type(fault).__name__}: {fault}"), file=self._err)
         return True
 
-    def _answer(self, answer: Any) -> None:
-        if isinstance(answer, (str, Report)):
-            print(answer, file=self._out)
-        elif answer is not None:
-            write_answer(answer, "table", self._out, self._err)
+    def _execute(self, sql: str) -> None:
+        for answer in self._store.execute(sql, MOST_ROWS):
+            if isinstance(answer, FetchedAnswer):
+                write_answer(answer, "table", self._out, self._err)
+            else:
+                print(answer, file=self._out)
 
     def _command(self, command: str, rest: str) -> bool:
         match command:
@@ -107,15 +107,15 @@ class Shell:
             case "\\?":
                 print(HELP, file=self._out)
             case "\\d" if rest:
-                self._answer(self._db.execute(f"DESCRIBE {name_sql(rest.strip('`'))}"))
+                self._execute(f"DESCRIBE {name_sql(rest.strip('`'))}")
             case "\\d":
                 self._names()
             case "\\explain":
-                print(self._db.explain(rest), file=self._out)
+                print(self._store.explain(rest), file=self._out)
             case "\\run":
                 self._run(rest)
             case "\\status":
-                print(self._db.status(), file=self._out)
+                print(self._store.status(), file=self._out)
             case "\\tail":
                 self._tail(rest.strip("`"))
             case _:
@@ -125,30 +125,28 @@ class Shell:
         return True
 
     def _names(self) -> None:
-        self._db.execute("")  # loads what other processes have created
-        names = [(entry.name, entry.kind) for entry in self._db.catalog]
-        for name, kind in names:
-            print(f"{kind:14} {printable(name)}", file=self._out)
+        names = self._store.names()
+        for entry in names:
+            print(f"{entry.kind:14} {printable(entry.name)}", file=self._out)
         if not names:
             print("nothing yet; make a stream with CREATE STREAM", file=self._out)
 
     def _run(self, how: str) -> None:
         if how not in ("", "finish"):
             raise EverviewError(f"\\run does not know '{how}'", choices=["\\run", "\\run finish"])
-        done = self._db.run(finish=how == "finish")
-        changed = sum(done.changes.values())
-        what = f"{format_count(done.rows, 'row')} in, {format_count(changed, 'change')}"
+        done = self._store.run(finish=how == "finish")
+        what = f"{format_count(done.rows, 'row')} in, {format_count(done.changes, 'change')}"
         print(f"{what}; {known_up_to(done.bound)}", file=self._out)
-        for line in self._db.status().waits:
+        for line in done.waits:
             print(line, file=self._out)
 
     def _tail(self, view: str) -> None:
         sheet = Sheet("table", self._out, ENDS["tags"])
         if self._ended is not None:
-            follow(self._db, view, "tags", sheet, None, self._ended)
+            follow(self._store, view, "tags", sheet, None, self._ended)
             return
         with catch_stop_signals() as stop:
-            follow(self._db, view, "tags", sheet, None, stop.wait)
+            follow(self._store, view, "tags", sheet, None, stop.wait)
 
 
 def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
@@ -167,14 +165,14 @@ def read_piped_entries(lines: Iterable[str]) -> Iterator[str]:
         yield entry
 
 
-def open_shell(db: Database) -> None:
+def open_shell(store: StoreAccess) -> None:
     """Run the shell on standard input, with a prompt if that is a terminal."""
-    shell = Shell(db, sys.stdout, sys.stderr)
+    shell = Shell(store, sys.stdout, sys.stderr)
     if sys.stdin.isatty():
         from everview.ui.prompt import prompt_session, read_typed_entries
 
         print("Everview. Statements end with ; and help helps.")
-        entries = read_typed_entries(prompt_session(db))
+        entries = read_typed_entries(prompt_session(store))
     else:
         entries = read_piped_entries(sys.stdin)
     for entry in entries:
