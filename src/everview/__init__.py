@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from everview.errors import EverviewError
 
 if TYPE_CHECKING:
-    from everview.database import Database, connect
+    from everview.database import Database, connect, restore
 
-__all__ = ["Database", "EverviewError", "connect"]
+__all__ = ["Database", "EverviewError", "connect", "restore"]
 __version__ = "0.1.0"
 
 

@@ -353,6 +353,10 @@ class Database:
             None if error is None else str(error),
         )
 
+    def backup(self, folder: str) -> Report:
+        """Copy the store as it is after its last step into an empty folder; steps may go on meanwhile."""
+        return _backup(self._pipeline.store, folder)
+
     def manifest(self) -> Manifest:
         """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
         return self._pipeline.store.manifest()
@@ -456,6 +460,30 @@ def check_at(path: str) -> tuple[Report, bool]:
 
     found = check_store(Store.open(path))
     return check_report(found), not found.problems
+
+
+def backup_at(path: str, folder: str) -> Report:
+    """Copy the store at a path into an empty folder, while other processes may write it. No Spark."""
+    from everview.storage.store import Store
+
+    return _backup(Store.open(path), folder)
+
+
+def _backup(store: Store, folder: str) -> Report:
+    from everview.query.backup import backup_report
+    from everview.storage.backup import backup_store
+    from everview.storage.files import Files
+
+    return backup_report(backup_store(store, Files(folder)), f"copied to {folder}")
+
+
+def restore(folder: str, path: str) -> Report:
+    """Put a backup back, as a store at a path where there is none yet. No Spark."""
+    from everview.query.backup import backup_report
+    from everview.storage.backup import restore_store
+    from everview.storage.files import Files
+
+    return backup_report(restore_store(Files(folder), Files(path)), f"put back to {path}")
 
 
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:

@@ -115,7 +115,8 @@ def test_a_damaged_manifest(files: Files, damage: object) -> None:
     manifests.write(files, Manifest(2, bound=7))
     files.write("manifests/00000002.json", damage(files.read("manifests/00000002.json")))
     with pytest.raises(
-        DamagedManifest, match=r"manifests/00000002.json is damaged: .*\n  next: put .* backup"
+        DamagedManifest,
+        match=r"manifests/00000002.json is damaged: .*\n  next: everview repair .* backup back",
     ):
         manifests.read_latest(files)
     with pytest.warns(UserWarning, match=r"00000002.json is damaged.*as it was before step 2"):

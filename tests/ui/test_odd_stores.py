@@ -73,12 +73,12 @@ STATES: tuple[tuple[Callable[[Path], None], str], ...] = (
     (
         make_damaged_settings,
         "{path}/everview.json is damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
-        "(char 1)\n  next: put the file back from a backup, or build the store anew from its sources\n",
+        "(char 1)\n  next: everview repair mends it, or names what is lost; everview restore puts a backup back\n",
     ),
     (
         make_odd_settings,
         "{path}/everview.json is damaged: partitions is no whole number\n"
-        "  next: put the file back from a backup, or build the store anew from its sources\n",
+        "  next: everview repair mends it, or names what is lost; everview restore puts a backup back\n",
     ),
     (
         make_damaged_catalog,

@@ -25,7 +25,7 @@ from everview.errors import StoreError
 from everview.execute.catalyst import spark_schema
 from everview.execute.kept import Kept
 from everview.ingest.batch_files import files_there
-from everview.ingest.changed_files import files_with_times, read_files, source_offsets
+from everview.ingest.changed_files import files_with_times
 from everview.ingest.differences import new_differences
 from everview.ingest.reading import ORIGINAL, REASON, reads_files, source_name
 from everview.ingest.refused import AHEAD, row_text, split_refused
@@ -36,6 +36,7 @@ from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
+from everview.storage.source_log import read_files, source_offsets
 
 _COPY = "_everview_copy"  # the number of a row among those of equal text
 _GONE = "_everview_gone"  # how many of these were not taken

@@ -5,16 +5,19 @@ A store may be checked while another process writes it: a file that was cleaned 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everview.errors import StoreError
 from everview.storage import manifest as manifests
-from everview.storage.checkpoint import require_agreement
-from everview.storage.files import Files
+from everview.storage.checkpoint import checkpoint_problems, require_agreement
+from everview.storage.files import MEND_OR_RESTORE, Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
-from everview.storage.store import CATALOG, Store
+from everview.storage.store import CATALOG, CATALOG_COPY, SETTINGS_COPY, SETTINGS_FILE, Store
+
+_ATTEMPTS = 5  # to read a store while another process writes it
 
 # What a file of each kind of trace is to a person.
 _CONTENTS = {
@@ -55,24 +58,52 @@ class StoreCheck:
 
 def check_store(store: Store) -> StoreCheck:
     """Read every file that the last manifest names, the manifests, the catalog and Spark's checkpoint."""
+    for _ in range(_ATTEMPTS):
+        found, last = _check_once(store)
+        if not found.problems or last is None or manifests.read_latest(store.files) == last:
+            break  # else it was written while it was read
+    return found
+
+
+def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
+    """Return what is found, and the last manifest; None if that is damaged."""
     problems = list(_manifest_problems(store.files))
     try:
-        last = manifests.read_latest(store.files) or Manifest()
+        last = manifests.read_latest(store.files)
     except StoreError:
-        return StoreCheck(0, 0, 0, tuple(problems))
+        return StoreCheck(0, 0, 0, tuple(problems)), None
+    manifest = last or Manifest()
     for path, contents, check in (
         (CATALOG, "names", lambda: store.load_catalog()),
-        ("checkpoint", "how far the sources were read", lambda: require_agreement(store.files, last)),
+        ("checkpoint", "how far the sources were read", lambda: require_agreement(store.files, manifest)),
     ):
         try:
             check()
         except StoreError as error:
             problems.append(DamagedPart.of(path, contents, error))
-    found = list(_run_problems(store.files, last))
-    if found and manifests.list_steps(store.files)[-1:] != [last.step]:
-        return check_store(store)  # it was cleaned while it was read
-    runs = {run.path: run.bytes for those in last.traces.values() for run in those}
-    return StoreCheck(last.step, len(runs), sum(runs.values()), (*problems, *found))
+    problems += [
+        DamagedPart(path, "how far the sources were read", what, MEND_OR_RESTORE)
+        for path, what in checkpoint_problems(store.files, manifest)
+    ]
+    problems += _copy_problems(store, manifest)
+    problems += run_problems(store.files, manifest)
+    runs = {run.path: run.bytes for those in manifest.traces.values() for run in those}
+    return StoreCheck(manifest.step, len(runs), sum(runs.values()), tuple(problems)), last
+
+
+def _copy_problems(store: Store, last: Manifest) -> Iterator[DamagedPart]:
+    """Yield the copies that are damaged; stores of older releases have none."""
+    files = store.files
+    what = "{} is damaged: it is not a copy of {}"
+    if files.exists(SETTINGS_COPY) and files.read(SETTINGS_COPY) != files.read(SETTINGS_FILE):
+        yield DamagedPart(
+            SETTINGS_COPY, "settings", what.format(f"{files}/{SETTINGS_COPY}", SETTINGS_FILE), MEND_OR_RESTORE
+        )
+    copy = files.read(CATALOG_COPY) if files.exists(CATALOG_COPY) else None
+    if copy is not None and last.catalog not in (None, zlib.crc32(copy)):
+        yield DamagedPart(
+            CATALOG_COPY, "names", what.format(f"{files}/{CATALOG_COPY}", CATALOG), MEND_OR_RESTORE
+        )
 
 
 def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
@@ -91,7 +122,8 @@ def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
                 yield DamagedPart.of(manifests.path_of(step), f"step {step}", error)
 
 
-def _run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
+def run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
+    """Yield the runs of a manifest that are missing or damaged."""
     seen: set[str] = set()
     for trace, runs in manifest.traces.items():
         for run in runs:

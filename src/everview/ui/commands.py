@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from everview.database import (
+    backup_at,
     bind_on_copy,
     bind_question,
     check_at,
@@ -19,6 +20,7 @@ from everview.database import (
     explain_text,
     is_show_statement,
     read_catalog,
+    restore,
     status_at,
 )
 from everview.errors import CatalogError, EverviewError, StoreError, nearest
@@ -117,6 +119,20 @@ def check_files(path: str, format: str) -> None:
         write_report(report, format, sys.stdout)
     if not well:
         raise typer.Exit(1)
+
+
+def backup_store_to(folder: str, path: str, format: str) -> None:
+    """Copy a store to a folder, and print what was copied."""
+    require_format(format)
+    with _output():
+        write_report(backup_at(path, folder), format, sys.stdout)
+
+
+def restore_from(folder: str, path: str, format: str) -> None:
+    """Put a backup back, and print what it holds."""
+    require_format(format)
+    with _output():
+        write_report(restore(folder, path), format, sys.stdout)
 
 
 def explain_plan(what: str, path: str, format: str) -> None:
