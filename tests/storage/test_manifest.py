@@ -165,7 +165,7 @@ def test_a_missing_run_is_named(files: Files) -> None:
         f"{files}/runs/j/p0000-00000002-0000.arrow is missing, and a manifest names it: "
         "manifests/00000003.json (and 1 more file)\n"
         "  next: who only reads and has read for long: read again, the file was cleaned away; "
-        "else put it back from a backup, or build the store anew from its sources"
+        "else everview repair mends it, or names what is lost; everview restore puts a backup back"
     )
 
 

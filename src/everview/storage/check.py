@@ -15,7 +15,15 @@ from everview.storage.checkpoint import checkpoint_problems, require_agreement
 from everview.storage.files import MEND_OR_RESTORE, Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
-from everview.storage.store import CATALOG, CATALOG_COPY, SETTINGS_COPY, SETTINGS_FILE, Store
+from everview.storage.store import (
+    CATALOG,
+    CATALOG_COPY,
+    NEXT_CATALOG,
+    SETTINGS_COPY,
+    SETTINGS_FILE,
+    STEP_FILE,
+    Store,
+)
 
 _ATTEMPTS = 5  # to read a store while another process writes it
 
@@ -75,6 +83,7 @@ def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
     manifest = last or Manifest()
     for path, contents, check in (
         (CATALOG, "names", lambda: store.load_catalog()),
+        (STEP_FILE, "the last step", lambda: store.require_last_manifest(manifest)),
         ("checkpoint", "how far the sources were read", lambda: require_agreement(store.files, manifest)),
     ):
         try:
@@ -100,7 +109,7 @@ def _copy_problems(store: Store, last: Manifest) -> Iterator[DamagedPart]:
             SETTINGS_COPY, "settings", what.format(f"{files}/{SETTINGS_COPY}", SETTINGS_FILE), MEND_OR_RESTORE
         )
     copy = files.read(CATALOG_COPY) if files.exists(CATALOG_COPY) else None
-    if copy is not None and last.catalog not in (None, zlib.crc32(copy)):
+    if copy is not None and not files.exists(NEXT_CATALOG) and last.catalog not in (None, zlib.crc32(copy)):
         yield DamagedPart(
             CATALOG_COPY, "names", what.format(f"{files}/{CATALOG_COPY}", CATALOG), MEND_OR_RESTORE
         )

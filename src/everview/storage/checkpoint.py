@@ -62,6 +62,17 @@ def require_agreement(files: Files, manifest: Manifest) -> None:
             f"step {manifest.step} has taken batch {taken}, of which Spark does not know",
             next_step=MEND_OR_RESTORE,
         )
+    if done > planned:
+        raise StoreError(
+            f"the checkpoint of {files} is damaged: batch {done} was handed over, and its offsets are missing",
+            next_step=MEND_OR_RESTORE,
+        )
+    if taken in batch_numbers(files, "offsets") and read_progress(files, taken) != manifest.progress:
+        raise StoreError(
+            f"the checkpoint of {files} is not that of its manifests: "
+            f"step {manifest.step} has taken another batch {taken}",
+            next_step=MEND_OR_RESTORE,
+        )
     # A batch without rows has no manifest, if nothing was read.
     if done > taken and read_progress(files, done) != manifest.progress:
         raise StoreError(
@@ -177,6 +188,10 @@ def checkpoint_problems(files: Files, manifest: Manifest) -> Iterator[tuple[str,
     """Yield each damaged or missing file of the checkpoint of a manifest, with what is wrong."""
     for path, why in find_checkpoint_damage(files).items():
         yield path, f"{files}/{path} is damaged: {why}"
+    planned = batch_numbers(files, "offsets")
+    if planned and planned[-1] > 0 and planned[-1] - 1 not in planned:
+        path = f"{CHECKPOINT}/offsets/{planned[-1] - 1}"
+        yield path, f"{files}/{path} is missing, and Spark begins with it"
     batch = last_batch_read(files, manifest)
     entries = {} if batch is None else _intact(files, batch)
     for path, there in entries.items():

@@ -2,6 +2,7 @@
 
     everview.json   the format, and what never changes: the number of partitions, the time zone
     everview.lock   who is writing
+    everview.step   the number of the last step: a missing manifest is noticed
     catalog.json    the names; the last manifest has its checksum
     manifests/      what the store is after each step
     runs/           the state of operators        views/      the changes of views
@@ -51,6 +52,7 @@ SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
 BACKUP_FILE = "backup.json"  # the list of the files of a backup, which is no store
+STEP_FILE = "everview.step"
 SETTINGS_COPY, CATALOG_COPY = "copies/everview.json", "copies/catalog.json"
 _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
@@ -258,6 +260,23 @@ class Store:
         self._must_be_locked()
         manifests.write(self.files, manifest)
         self._last = manifest
+        if self.files.local:  # elsewhere a write takes long
+            Files(self.files.root, durable=False).write(STEP_FILE, str(manifest.step).encode())
+
+    def last_step(self) -> int:
+        """Return the number of the last step that is known to have ended, also if its manifest is gone."""
+        steps = manifests.list_steps(self.files)
+        mark = self._read_if_there(STEP_FILE) or b""
+        return max([*steps[-1:], int(mark) if mark.isdigit() else 0], default=0)
+
+    def require_last_manifest(self, found: Manifest) -> None:
+        """Raise an error if there was a later manifest than this one."""
+        if self.last_step() > found.step:
+            raise StoreError(
+                f"a manifest of {self.files} is missing: step {self.last_step()} was the last, "
+                f"and the last manifest is that of step {found.step}",
+                next_step=MEND_OR_RESTORE,
+            )
 
     def manifest(self) -> Manifest:
         """Return the last manifest; before the first step an empty one, of step 0.
@@ -271,6 +290,7 @@ class Store:
             return self._last  # who holds the lock wrote it
         found = manifests.read_latest(self.files) or Manifest()
         if not self._checked:
+            self.require_last_manifest(found)
             manifests.check_runs(self.files, found)
             self._checked = True
         return found
