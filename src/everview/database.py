@@ -486,6 +486,37 @@ def restore(folder: str, path: str) -> Report:
     return backup_report(restore_store(Files(folder), Files(path)), f"put back to {path}")
 
 
+def repair(
+    path: str,
+    dry_run: bool = False,
+    accept_losses: bool = False,
+    spark: SparkSession | None = None,
+    show: Callable[[str], None] = lambda _: None,
+) -> tuple[Report, bool]:
+    """Mend the store at a path; return a report, and whether the store is whole now.
+
+    What cannot be had again is given up only with `accept_losses`. With `dry_run` nothing is done.
+    """
+    from everview.pipeline import open_repair
+    from everview.query.repair import repair_report
+
+    with open_repair(path, spark, lambda done: show(f"{', '.join(done.views)}: {done.text}")) as work:
+        found, notes = work.diagnosis.problems, work.notes
+        whole = not work.needed
+        if whole:
+            outcome = "all is well: there is nothing to repair"
+        elif notes.unmendable:
+            outcome = "nothing was done: everview restore puts a backup back, if there is one"
+        elif dry_run:
+            outcome = "nothing was done: this is what everview repair would do"
+        elif notes.losses and not accept_losses:
+            outcome = "nothing was done: --yes accepts what is lost, everview restore puts a backup back"
+        else:
+            work.carry_out()
+            whole, outcome = True, "done: the store is whole"
+    return repair_report(found, notes, outcome), whole
+
+
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
     from everview.ingest.waiting import waiting_rows
     from everview.storage.files import FileMissing

@@ -21,7 +21,7 @@ from pyspark.sql.window import Window
 
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, untaken_columns
-from everview.errors import StoreError
+from everview.errors import StoreError, format_count
 from everview.execute.catalyst import spark_schema
 from everview.execute.kept import Kept
 from everview.ingest.batch_files import files_there
@@ -47,6 +47,26 @@ def is_replayable(entry: StreamEntry) -> bool:
     return reads_files(entry)
 
 
+def lost_rows(manifest: Manifest, entry: StreamEntry, kind: str) -> str | None:
+    """Return how many rows of a stream are lost that were counted when they came; None if all are there.
+
+    `kind` is inbox for the rows of a stream that is fed by INSERT, or late or rejected.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import TIMESTAMP
+    >>> s = StreamEntry("s", Schema.of(("ts", TIMESTAMP), timeline="ts"), ())
+    >>> lost_rows(Manifest(counts={"s": (5, 2, 0)}), s, "late")
+    "2 late rows of 's' are lost"
+    """
+    counted = manifest.counts.get(entry.name, (0, 0, 0))[("inbox", "late", "rejected").index(kind)]
+    there = sum(run.rows for run in manifest.runs(TraceId(kind, entry.name)))
+    if there >= counted:
+        return None
+    rows = "row" if kind == "inbox" else f"{kind} row"
+    verb = "is" if counted - there == 1 else "are"
+    return f"{format_count(counted - there, rows)} of '{entry.name}' {verb} lost"
+
+
 @dataclass(frozen=True)
 class Replay:
     """Files that a store has read for a stream, to be read again."""
@@ -67,6 +87,10 @@ class Replay:
         if not is_replayable(entry):
             source = "" if entry.source is None else entry.source.format
             return f"what the source {source} of '{entry.name}' has sent cannot be read again"
+        for kind in ("late", "rejected"):
+            lost = lost_rows(manifest, entry, kind)
+            if lost is not None:
+                return lost
         checkpoint, name = files.below(CHECKPOINT), source_name(entry)
         batch = last_batch_read(files, manifest)
         if batch is None and any(manifest.counts.get(entry.name, ())):

@@ -136,7 +136,7 @@ class Pipeline(StoreWriter):
 
     def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
-        change, query = ViewChange(entry, catalog, before), self._query
+        change, query = ViewChange(catalog, before, entry=entry), self._query
         if query is None:
             change_views(self, change, self.report_backfill)
             return

@@ -91,9 +91,9 @@ def backup_store(store: Store, target: Files) -> StoreBackup:
                 return _copy(store, manifest, quick)
         except FileMissing as error:
             failed = error
-            _delete_all(quick)
+            quick.clear()
         except BaseException:
-            _delete_all(quick)
+            quick.clear()  # it was empty before
             raise
     raise StoreError(
         f"{store.files} goes on faster than it can be copied",
@@ -118,12 +118,11 @@ def _copy(store: Store, manifest: Manifest, target: Files) -> StoreBackup:
     for path, data in _small_files(store, manifest):
         written[path] = _write(target, path, data)
     for path in sorted(manifest.paths()):
+        source.verify(path)
         written[path] = _write(target, path, source.read(path))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     backup = StoreBackup(manifest.step, manifest.bound, made, store.settings, written)
     _verify(target, backup)
-    for path in sorted(manifest.paths()):
-        target.verify(path)
     require_agreement(target, manifest)
     if target.local:
         bring_files_to_disk(target, sorted(written))
@@ -153,12 +152,6 @@ def _small_files(store: Store, manifest: Manifest) -> Iterator[tuple[str, bytes]
 def _write(target: Files, path: str, data: bytes) -> BackupFile:
     target.write(path, data)
     return BackupFile(len(data), zlib.crc32(data))
-
-
-def _delete_all(files: Files) -> None:
-    """Delete what an attempt has written: the folder was empty before."""
-    for file in files.list_files():
-        files.delete(file.path)
 
 
 def read_backup(source: Files) -> StoreBackup:

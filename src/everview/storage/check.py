@@ -14,7 +14,7 @@ from everview.storage import manifest as manifests
 from everview.storage.checkpoint import checkpoint_problems, require_agreement
 from everview.storage.files import MEND_OR_RESTORE, Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.runs import Run, TraceId
 from everview.storage.store import (
     CATALOG,
     CATALOG_COPY,
@@ -66,8 +66,9 @@ class StoreCheck:
 
 def check_store(store: Store) -> StoreCheck:
     """Read every file that the last manifest names, the manifests, the catalog and Spark's checkpoint."""
+    reader = Store(store.files, store.settings)  # who writes is refused where a reader is told
     for _ in range(_ATTEMPTS):
-        found, last = _check_once(store)
+        found, last = _check_once(reader)
         if not found.problems or last is None or manifests.read_latest(store.files) == last:
             break  # else it was written while it was read
     return found
@@ -95,7 +96,7 @@ def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
         for path, what in checkpoint_problems(store.files, manifest)
     ]
     problems += _copy_problems(store, manifest)
-    problems += run_problems(store.files, manifest)
+    problems += _run_problems(store.files, manifest)
     runs = {run.path: run.bytes for those in manifest.traces.values() for run in those}
     return StoreCheck(manifest.step, len(runs), sum(runs.values()), tuple(problems)), last
 
@@ -131,18 +132,33 @@ def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
                 yield DamagedPart.of(manifests.path_of(step), f"step {step}", error)
 
 
-def run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
-    """Yield the runs of a manifest that are missing or damaged."""
+def _run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
+    """Yield the runs of a manifest that are missing or damaged, each once."""
     seen: set[str] = set()
+    for trace, run, error in damaged_runs(files, manifest):
+        if run.path not in seen:
+            seen.add(run.path)
+            yield DamagedPart.of(run.path, contents_of(trace), error)
+
+
+def damaged_runs(files: Files, manifest: Manifest) -> Iterator[tuple[TraceId, Run, StoreError]]:
+    """Yield the runs of a manifest that are missing or damaged, by trace; each file is read once."""
+    errors: dict[str, StoreError | None] = {}
     for trace, runs in manifest.traces.items():
         for run in runs:
-            if run.path in seen:
-                continue
-            seen.add(run.path)
-            try:
-                files.verify(run.path)
-            except StoreError as error:
-                yield DamagedPart.of(run.path, contents_of(trace), error)
+            if run.path not in errors:
+                errors[run.path] = _error_of(files, run.path)
+            error = errors[run.path]
+            if error is not None:
+                yield trace, run, error
+
+
+def _error_of(files: Files, path: str) -> StoreError | None:
+    try:
+        files.verify(path)
+    except StoreError as error:
+        return error
+    return None
 
 
 def contents_of(trace: TraceId) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import zlib
 from collections.abc import Container, Iterable, Iterator
 
@@ -24,6 +25,8 @@ from everview.storage.manifest import Manifest
 from everview.storage.source_log import log_entries, source_offsets
 
 CHECKPOINT = "checkpoint"
+_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
+_HEARTBEAT = f"{CHECKPOINT}/sources/heartbeat/0"
 _CRC_HEADER = struct.Struct(">4sI")  # a mark, and how many bytes each checksum is of
 
 
@@ -64,7 +67,8 @@ def require_agreement(files: Files, manifest: Manifest) -> None:
         )
     if done > planned:
         raise StoreError(
-            f"the checkpoint of {files} is damaged: batch {done} was handed over, and its offsets are missing",
+            f"the checkpoint of {files} is damaged: Spark has handed over batch {done}, "
+            "and its offsets are missing",
             next_step=MEND_OR_RESTORE,
         )
     if taken in batch_numbers(files, "offsets") and read_progress(files, taken) != manifest.progress:
@@ -213,16 +217,52 @@ def copied_paths(files: Files, batch: int) -> list[str]:
     return [*paths, *(crc for crc in map(crc_path, paths) if crc in there)]
 
 
-def delete_batches_after(files: Files, batch: int) -> None:
-    """Delete the log of later batches: Spark sends their rows again. Newest first, the commit before it."""
+def mend_checkpoint(files: Files, batch: int, damaged: Iterable[str]) -> None:
+    """Make Spark go on after a batch that was taken: later batches are sent again, damaged files deleted.
+
+    -1: before the first batch; then everything is read from the beginning. Newer files go first, so that
+    an interruption leaves a checkpoint from which this can be done again.
+    """
+    if batch < 0:
+        paths = checkpoint_paths(files)
+        _delete_with_checksum(files, sorted(paths, key=_number_of, reverse=True))
+        return
     numbers = {*batch_numbers(files, "offsets"), *batch_numbers(files, "commits")}
     for number in sorted(numbers, reverse=True):
         if number > batch:
-            delete_with_checksum(files, (f"{CHECKPOINT}/{log}/{number}" for log in ("commits", "offsets")))
+            _delete_with_checksum(files, [f"{CHECKPOINT}/{log}/{number}" for log in ("commits", "offsets")])
+    needed = {*needed_log_entries(files, batch)}
+    gone = [path for path in damaged if path not in needed]
+    for folder in {path.rpartition("/")[0] for path in gone if path.startswith(f"{CHECKPOINT}/sources/s_")}:
+        # What comes after a damaged entry of a log is of no use: its files are found again.
+        gone += [p for p in checkpoint_paths(files) if p.startswith(f"{folder}/") and p not in needed]
+    _delete_with_checksum(files, gone)
+    # Spark begins with the batch before the last; where that begins does not matter, if the last is done.
+    offsets, before, commit = (
+        f"{CHECKPOINT}/{path}" for path in (f"offsets/{batch}", f"offsets/{batch - 1}", f"commits/{batch}")
+    )
+    if batch > 0 and not files.exists(before):
+        _write_without_checksum(files, before, files.read(offsets))
+    if not files.exists(commit):
+        _write_without_checksum(files, commit, _COMMIT)
+    if files.exists(offsets) and not files.exists(_HEARTBEAT):
+        _write_heartbeat(files, files.read(offsets))
 
 
-def delete_with_checksum(files: Files, paths: Iterable[str]) -> None:
-    """Delete files of the checkpoint, and their checksums."""
+def _write_heartbeat(files: Files, offsets: bytes) -> None:
+    """Write when the heartbeat began, in milliseconds: so many seconds ago as it has counted, and more."""
+    counted = [line.partition(b":")[2] for line in offsets.splitlines() if line.startswith(b"heartbeat:")]
+    if counted and counted[0].isdigit():
+        began = time.time_ns() // 1_000_000 - 1000 * (int(counted[0]) + 1)
+        _write_without_checksum(files, _HEARTBEAT, f"v1\n{began}".encode())
+
+
+def _write_without_checksum(files: Files, path: str, data: bytes) -> None:
+    files.delete(crc_path(path))
+    files.write(path, data)
+
+
+def _delete_with_checksum(files: Files, paths: Iterable[str]) -> None:
     for path in paths:
         files.delete(path)
         files.delete(crc_path(path))

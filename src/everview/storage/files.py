@@ -316,6 +316,11 @@ class Files:
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
 
+    def clear(self) -> None:
+        """Delete all that lies below the root; the root stays."""
+        with self._explained("delete", ""):
+            self._opened[0].delete_dir_contents(self.full_path(""))
+
     def conditional(self, path: str) -> ConditionalObject | None:
         """Return a file that can be written under a condition; None where the file system has no such."""
         if self._given is not None or self.local:

@@ -20,6 +20,7 @@ from everview.database import (
     explain_text,
     is_show_statement,
     read_catalog,
+    repair,
     restore,
     status_at,
 )
@@ -118,6 +119,17 @@ def check_files(path: str, format: str) -> None:
     with _output():
         write_report(report, format, sys.stdout)
     if not well:
+        raise typer.Exit(1)
+
+
+def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
+    """Mend a store, and print what was done; exit with 1 if it is not whole afterwards."""
+    require_format(format)
+    with Meter(Console(stderr=True)) as meter:
+        report, whole = repair(path, dry_run, yes, show=meter.show_text)
+    with _output():
+        write_report(report, format, sys.stdout)
+    if not whole:
         raise typer.Exit(1)
 
 
