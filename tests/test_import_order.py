@@ -16,7 +16,7 @@ GROUND = ("errors", "algebra", "catalog")
 # The way of a query; a stage may use the ground and the stages before it.
 STAGES = (
     "sql", "temporal", "rewrite", "operators", "plan", "compile", "storage", "execute", "ingest", "query",
-    "pipeline", "database",
+    "pipeline", "maintenance", "database",
 )  # fmt: skip
 
 # What each unit may import of ours, besides itself.
@@ -27,8 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{stage: {*GROUND, *STAGES[:place]} for place, stage in enumerate(STAGES)},
     # The oracle: imported by tests and documents, and by nothing that runs.
     "reference": {*GROUND, "sql", "temporal"},
-    "ui": {*GROUND, "query", "database"},
-    "__init__": {"database", "errors"},
+    "ui": {*GROUND, "query", "maintenance", "database"},
+    "__init__": {"database", "maintenance", "errors"},
     "__main__": {"ui"},
 }
 

@@ -355,7 +355,9 @@ class Database:
 
     def backup(self, folder: str) -> Report:
         """Copy the store as it is after its last step into an empty folder; steps may go on meanwhile."""
-        return _backup(self._pipeline.store, folder)
+        from everview.maintenance import backup_to
+
+        return backup_to(self._pipeline.store, folder)
 
     def manifest(self) -> Manifest:
         """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
@@ -450,71 +452,6 @@ def status_at(path: str) -> Status:
         time.time_ns() // 1000,
         "not running" if writer is None else f"running in {writer}",
     )
-
-
-def check_at(path: str) -> tuple[Report, bool]:
-    """Read all files of the store at a path; return a report, and whether all is well. No Spark."""
-    from everview.query.check import check_report
-    from everview.storage.check import check_store
-    from everview.storage.store import Store
-
-    found = check_store(Store.open(path))
-    return check_report(found), not found.problems
-
-
-def backup_at(path: str, folder: str) -> Report:
-    """Copy the store at a path into an empty folder, while other processes may write it. No Spark."""
-    from everview.storage.store import Store
-
-    return _backup(Store.open(path), folder)
-
-
-def _backup(store: Store, folder: str) -> Report:
-    from everview.query.backup import backup_report
-    from everview.storage.backup import backup_store
-    from everview.storage.files import Files
-
-    return backup_report(backup_store(store, Files(folder)), f"copied to {folder}")
-
-
-def restore(folder: str, path: str) -> Report:
-    """Put a backup back, as a store at a path where there is none yet. No Spark."""
-    from everview.query.backup import backup_report
-    from everview.storage.backup import restore_store
-    from everview.storage.files import Files
-
-    return backup_report(restore_store(Files(folder), Files(path)), f"put back to {path}")
-
-
-def repair(
-    path: str,
-    dry_run: bool = False,
-    accept_losses: bool = False,
-    spark: SparkSession | None = None,
-    show: Callable[[str], None] = lambda _: None,
-) -> tuple[Report, bool]:
-    """Mend the store at a path; return a report, and whether the store is whole now.
-
-    What cannot be had again is given up only with `accept_losses`. With `dry_run` nothing is done.
-    """
-    from everview.pipeline import open_repair
-    from everview.query.repair import repair_report
-
-    with open_repair(path, spark, lambda done: show(f"{', '.join(done.views)}: {done.text}")) as work:
-        found, notes = work.diagnosis.problems, work.notes
-        whole = not work.needed
-        if whole:
-            outcome = "all is well: there is nothing to repair"
-        elif notes.unmendable:
-            outcome = "nothing was done: everview restore puts a backup back, if there is one"
-        elif dry_run:
-            outcome = "nothing was done: this is what everview repair would do"
-        elif notes.losses and not accept_losses:
-            outcome = "nothing was done: --yes accepts what is lost, everview restore puts a backup back"
-        else:
-            work.carry_out()
-            whole, outcome = True, "done: the store is whole"
-    return repair_report(found, notes, outcome), whole
 
 
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:

@@ -40,13 +40,15 @@ from everview.pipeline.views import CatalogChange, doing_words, joined_manifest,
 from everview.pipeline.writer import StoreWriter
 from everview.storage import manifest as manifests
 from everview.storage.check import check_store, contents_of, damaged_runs
-from everview.storage.checkpoint import CHECKPOINT, find_checkpoint_damage, mend_checkpoint
+from everview.storage.checkpoint import CHECKPOINT, mend_checkpoint
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest, Replacement
 from everview.storage.repair import Diagnosis, RepairNotes, diagnose, readable_settings
 from everview.storage.runs import Run, TraceId
-from everview.storage.source_log import log_entries, read_files
+from everview.storage.source_log import is_whole_log, log_entries, read_files
 from everview.storage.store import Store, write_settings
+
+_WITH_OFFSETS = ("kafka",)  # sources without files that send the same rows again
 
 
 @dataclass
@@ -63,7 +65,7 @@ class StoreRepair:
 
     def __post_init__(self) -> None:
         self.manifest = replace(self.diagnosis.base, step=self.diagnosis.step)
-        self._name_files_that_are_gone()
+        self._name_rows_that_are_gone()
         damaged: dict[TraceId, list[Run]] = {}
         for trace, run, _ in damaged_runs(self.writer.store.files, self.manifest):
             damaged.setdefault(trace, []).append(run)
@@ -91,36 +93,38 @@ class StoreRepair:
     def _compiled(self) -> CompiledStore:
         return compile_store(self.diagnosis.catalog, self.manifest.starts)
 
-    def _name_files_that_are_gone(self) -> None:
-        """Name the files of sources that cannot be read again, where all is read from the beginning."""
-        found, files = self.diagnosis, self.writer.store.files
-        if not found.checkpoint or found.batch >= 0:
-            return
-        checkpoint, damaged = files.below(CHECKPOINT), find_checkpoint_damage(files)
-        for entry in found.catalog:
+    def _name_rows_that_are_gone(self) -> None:
+        """Name the rows of sources that cannot be read again, where that is to be done."""
+        found = self.diagnosis
+        for entry in found.catalog if found.read_again else ():
             if not isinstance(entry, StreamEntry) or entry.source is None:
                 continue
-            if not is_replayable(entry):
+            if is_replayable(entry):
+                if found.batch < 0:
+                    self._name_files_that_are_gone(entry)
+            elif found.batch < 0 or entry.source.format not in _WITH_OFFSETS:
                 text = (
                     f"what the source {entry.source.format} of '{entry.name}' has sent cannot be read again"
                 )
-                self.notes.unmendable.append(text)
-                continue
-            logs = log_entries(checkpoint, source_name(entry))
-            intact = logs and not any(f"{CHECKPOINT}/{path}" in damaged for path, _ in logs.values())
-            taken = found.last.counts.get(entry.name, (0, 0, 0))[0]
-            if intact:
-                read = read_files(checkpoint, source_name(entry), max(logs))
-                there = files_with_times(read)
-                gone = [uri for uri, time in read.items() if uri not in there or there[uri][1] != time]
-                self.notes.losses += [
-                    f"rows of '{entry.name}' from {uri}: it is gone or was changed" for uri in gone
-                ]
-            elif taken:
-                self.notes.losses.append(
-                    f"rows of '{entry.name}' from files that were removed or changed since they were read: "
-                    f"which these are is not known any more ({format_count(taken, 'row')} had been taken)"
-                )
+                (self.notes.unmendable if found.batch < 0 else self.notes.losses).append(text)
+
+    def _name_files_that_are_gone(self, entry: StreamEntry) -> None:
+        """Name the files of a stream that cannot be read again from the beginning."""
+        checkpoint, name = self.writer.store.files.below(CHECKPOINT), source_name(entry)
+        logs = log_entries(checkpoint, name)
+        damaged = [path for path, _ in logs.values() if f"{CHECKPOINT}/{path}" in self.diagnosis.damaged]
+        taken = self.diagnosis.last.counts.get(entry.name, (0, 0, 0))[0]
+        if is_whole_log(logs) and not damaged:
+            read = read_files(checkpoint, name, max(logs))
+            there = files_with_times(read)
+            for uri, time in read.items():
+                if uri not in there or there[uri][1] != time:
+                    self.notes.losses.append(f"rows of '{entry.name}' from {uri}: it is gone or was changed")
+        elif taken:
+            self.notes.losses.append(
+                f"rows of '{entry.name}' from files that were removed or changed since they were read: "
+                f"which these are is not known any more ({format_count(taken, 'row')} had been taken)"
+            )
 
     def _plan_trace(self, trace: TraceId, runs: list[Run], compiled: CompiledStore) -> None:
         """Decide what becomes of a trace some of whose runs are damaged."""
@@ -150,10 +154,10 @@ class StoreRepair:
             case "inbox" | "late" | "rejected" if not isinstance(entry, TableEntry) or trace.kind != "inbox":
                 times = f"{instant_words(min(r.least_from for r in runs))} … "
                 times += instant_words(max(r.greatest_from for r in runs))
-                self.notes.losses.append(f"{rows} of {contents_of(trace)}: {times}")
+                self.notes.losses.append(f"{contents_of(trace)}: {rows}, {times}")
                 self._drop(trace, runs)
             case _:
-                self.notes.unmendable.append(f"{rows} of {contents_of(trace)} are nowhere else")
+                self.notes.unmendable.append(f"{contents_of(trace)}: {rows}, which are nowhere else")
 
     def _drop(self, trace: TraceId, runs: list[Run]) -> None:
         gone = {run.path for run in runs}

@@ -57,7 +57,8 @@ class Diagnosis:
 
     `step` is the last step that is known of. `last` is the last intact manifest, `base` the one to go on
     from, with all rows that were inserted since; `batch` the batch of Spark to go on after, -1 for none.
-    `checkpoint` says whether Spark's log must be mended, and `damaged` which of its files are damaged.
+    `checkpoint` says whether Spark's log must be mended, `read_again` whether batches are then sent again,
+    and `damaged` which of its files are damaged.
     `all_views` says that the names have changed since the base, and all views must be computed.
     """
 
@@ -69,6 +70,7 @@ class Diagnosis:
     batch: int
     catalog: Catalog
     checkpoint: bool = False
+    read_again: bool = False
     damaged: Mapping[str, str] = field(default_factory=dict)
     all_views: bool = False
 
@@ -126,8 +128,9 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
         base = _with_found_rows(files, base, last.step, catalog, notes)
         if not intact:
             _require_no_inserts(files, catalog, notes)
-    mend = found is None or not _agrees(files, base) or any(damaged) or _gap(problems)
-    if mend and (found is None or not _agrees(files, base)):
+    read_again = found is None or not _agrees(files, base)
+    mend = read_again or bool(damaged) or _gap(problems)
+    if read_again:
         again = "everything" if batch < 0 else f"what came after batch {batch}"
         notes.actions.append(f"{again} is read again from the sources by the next run")
     elif mend:
@@ -136,7 +139,7 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
         )
     base = replace(base, batch=batch) if batch >= 0 else replace(base, batch=None, progress=None)
     return Diagnosis(
-        problems, notes, step, last, base, batch, catalog, mend, damaged, all_views or adopted,
+        problems, notes, step, last, base, batch, catalog, mend, read_again, damaged, all_views or adopted,
     )  # fmt: skip
 
 

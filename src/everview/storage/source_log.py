@@ -7,6 +7,7 @@ an entry, a list of files. All functions take the files of the checkpoint folder
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from everview.storage.files import FileMissing, Files
 
@@ -47,3 +48,13 @@ def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
         for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
         if number.isdecimal() and ending in ("", "compact")
     }
+
+
+def is_whole_log(entries: Mapping[int, tuple[str, bool]]) -> bool:
+    """Return whether no entry of a log is missing, from its beginning to its last one.
+
+    >>> is_whole_log({1: ("1", False)}), is_whole_log({9: ("9.compact", True), 10: ("10", False)})
+    (False, True)
+    """
+    first = max((number for number, (_, compact) in entries.items() if compact), default=0)
+    return bool(entries) and all(number in entries for number in range(first, max(entries) + 1))

@@ -12,16 +12,12 @@ import typer
 from rich.console import Console
 
 from everview.database import (
-    backup_at,
     bind_on_copy,
     bind_question,
-    check_at,
     connect,
     explain_text,
     is_show_statement,
     read_catalog,
-    repair,
-    restore,
     status_at,
 )
 from everview.errors import CatalogError, EverviewError, StoreError, nearest
@@ -114,6 +110,8 @@ def show_status(path: str, watch: bool, format: str) -> None:
 
 def check_files(path: str, format: str) -> None:
     """Print what a check of a store found; exit with 1 if there is damage."""
+    from everview.maintenance import check_at
+
     require_format(format)
     report, well = check_at(path)
     with _output():
@@ -124,6 +122,8 @@ def check_files(path: str, format: str) -> None:
 
 def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
     """Mend a store, and print what was done; exit with 1 if it is not whole afterwards."""
+    from everview.maintenance import repair
+
     require_format(format)
     with Meter(Console(stderr=True)) as meter:
         report, whole = repair(path, dry_run, yes, show=meter.show_text)
@@ -135,6 +135,8 @@ def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
 
 def backup_store_to(folder: str, path: str, format: str) -> None:
     """Copy a store to a folder, and print what was copied."""
+    from everview.maintenance import backup_at
+
     require_format(format)
     with _output():
         write_report(backup_at(path, folder), format, sys.stdout)
@@ -142,6 +144,8 @@ def backup_store_to(folder: str, path: str, format: str) -> None:
 
 def restore_from(folder: str, path: str, format: str) -> None:
     """Put a backup back, and print what it holds."""
+    from everview.maintenance import restore
+
     require_format(format)
     with _output():
         write_report(restore(folder, path), format, sys.stdout)
