@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import struct
 import time
+import uuid
 import zlib
 from collections.abc import Container, Iterable, Iterator
 
@@ -26,6 +27,7 @@ from everview.storage.source_log import log_entries, source_offsets
 
 CHECKPOINT = "checkpoint"
 _COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
+_METADATA = f"{CHECKPOINT}/metadata"
 _HEARTBEAT = f"{CHECKPOINT}/sources/heartbeat/0"
 _CRC_HEADER = struct.Struct(">4sI")  # a mark, and how many bytes each checksum is of
 
@@ -193,6 +195,8 @@ def checkpoint_problems(files: Files, manifest: Manifest) -> Iterator[tuple[str,
     for path, why in find_checkpoint_damage(files).items():
         yield path, f"{files}/{path} is damaged: {why}"
     planned = batch_numbers(files, "offsets")
+    if planned and not files.exists(_METADATA):
+        yield _METADATA, f"{files}/{_METADATA} is missing, and Spark begins with it"
     if planned and planned[-1] > 0 and planned[-1] - 1 not in planned:
         path = f"{CHECKPOINT}/offsets/{planned[-1] - 1}"
         yield path, f"{files}/{path} is missing, and Spark begins with it"
@@ -243,6 +247,8 @@ def mend_checkpoint(files: Files, batch: int, damaged: Iterable[str]) -> None:
     )
     if batch > 0 and not files.exists(before):
         _write_without_checksum(files, before, files.read(offsets))
+    if not files.exists(_METADATA):
+        _write_without_checksum(files, _METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
     if not files.exists(commit):
         _write_without_checksum(files, commit, _COMMIT)
     if files.exists(offsets) and not files.exists(_HEARTBEAT):
