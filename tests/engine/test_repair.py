@@ -266,9 +266,9 @@ def newest_log_entry_damaged(path: Path) -> None:
 
 
 def everything_small_at_once(path: Path) -> None:
+    runs("view", "sums")(path)
     for damage in (catalog_edited, settings_deleted, damaged_last_manifest, commit_and_metadata_damaged):
         damage(path)
-    runs("view", "sums")(path)
 
 
 EXACT: list[Damage] = [

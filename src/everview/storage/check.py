@@ -23,6 +23,8 @@ from everview.storage.store import (
     SETTINGS_FILE,
     STEP_FILE,
     Store,
+    encode_settings,
+    read_settings,
 )
 
 _ATTEMPTS = 5  # to read a store while another process writes it
@@ -95,25 +97,36 @@ def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
         DamagedPart(path, "how far the sources were read", what, MEND_OR_RESTORE)
         for path, what in checkpoint_problems(store.files, manifest)
     ]
-    problems += _copy_problems(store, manifest)
+    problems += _settings_problems(store)
+    problems += _catalog_copy_problems(store.files, manifest)
     problems += _run_problems(store.files, manifest)
     runs = {run.path: run.bytes for those in manifest.traces.values() for run in those}
     return StoreCheck(manifest.step, len(runs), sum(runs.values()), tuple(problems)), last
 
 
-def _copy_problems(store: Store, last: Manifest) -> Iterator[DamagedPart]:
-    """Yield the copies that are damaged; stores of older releases have none."""
+def _settings_problems(store: Store) -> Iterator[DamagedPart]:
+    """Yield what is wrong with the settings, which the store was perhaps opened without, and their copy."""
     files = store.files
-    what = "{} is damaged: it is not a copy of {}"
-    if files.exists(SETTINGS_COPY) and files.read(SETTINGS_COPY) != files.read(SETTINGS_FILE):
-        yield DamagedPart(
-            SETTINGS_COPY, "settings", what.format(f"{files}/{SETTINGS_COPY}", SETTINGS_FILE), MEND_OR_RESTORE
-        )
-    copy = files.read(CATALOG_COPY) if files.exists(CATALOG_COPY) else None
-    if copy is not None and not files.exists(NEXT_CATALOG) and last.catalog not in (None, zlib.crc32(copy)):
-        yield DamagedPart(
-            CATALOG_COPY, "names", what.format(f"{files}/{CATALOG_COPY}", CATALOG), MEND_OR_RESTORE
-        )
+    try:
+        if read_settings(files) is None:
+            what = f"{files}/{SETTINGS_FILE} is missing"
+            yield DamagedPart(SETTINGS_FILE, "settings", what, MEND_OR_RESTORE)
+    except StoreError as error:
+        yield DamagedPart.of(SETTINGS_FILE, "settings", error)
+    if files.exists(SETTINGS_COPY) and files.read(SETTINGS_COPY) != encode_settings(store.settings):
+        yield _no_copy(files, SETTINGS_COPY, SETTINGS_FILE, "settings")
+
+
+def _catalog_copy_problems(files: Files, last: Manifest) -> Iterator[DamagedPart]:
+    """Yield the copy of the catalog if it is damaged; stores of older releases have none."""
+    if not files.exists(CATALOG_COPY) or files.exists(NEXT_CATALOG):
+        return  # a change of names was interrupted: the next one writes the copy
+    if last.catalog not in (None, zlib.crc32(files.read(CATALOG_COPY))):
+        yield _no_copy(files, CATALOG_COPY, CATALOG, "names")
+
+
+def _no_copy(files: Files, path: str, of: str, contents: str) -> DamagedPart:
+    return DamagedPart(path, contents, f"{files}/{path} is damaged: it is no copy of {of}", MEND_OR_RESTORE)
 
 
 def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
