@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import everview
+from everview import maintenance
 from everview.database import bind_on_copy, is_select
 from everview.errors import EverviewError
 from everview.query.answers import fetch_answer
@@ -107,13 +109,15 @@ class Page:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
         """Whoever opens a store meanwhile does so on the shared session."""
-        before = everview.connect
+        before, repair = everview.connect, maintenance.repair
         if self.spark is not None:
             everview.connect = commands.connect = self._connect
+            maintenance.repair = functools.partial(repair, spark=self.spark)
         try:
             yield
         finally:
             everview.connect = commands.connect = before
+            maintenance.repair = repair
 
     def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
         new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2

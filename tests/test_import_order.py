@@ -16,7 +16,7 @@ GROUND = ("errors", "algebra", "catalog")
 # The way of a query; a stage may use the ground and the stages before it.
 STAGES = (
     "sql", "temporal", "rewrite", "operators", "plan", "compile", "storage", "execute", "ingest", "query",
-    "pipeline", "database",
+    "pipeline", "maintenance", "database",
 )  # fmt: skip
 
 # What each unit may import of ours, besides itself.
@@ -29,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reference": {*GROUND, "sql", "temporal"},
     # A client knows the release that it is of.
     "server": {*GROUND, "storage", "query", "database", "__init__"},
-    "ui": {*GROUND, "query", "database", "server"},
-    "__init__": {"database", "errors"},
+    "ui": {*GROUND, "query", "maintenance", "database", "server"},
+    "__init__": {"database", "maintenance", "errors"},
     "__main__": {"ui"},
 }
 

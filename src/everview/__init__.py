@@ -6,8 +6,8 @@ The way of a query, and the folders that it passes through:
                                      ingest/ brings rows in · query/ brings answers out · ui/ shows them
 
 `compile.py` is the way of a view up to its physical plan, `pipeline/` runs the steps, `database.py` is a
-store that is open for work, `server/` lets other processes ask it. `reference/` says what a query means;
-tests hold everything else to it.
+store that is open for work, `maintenance.py` checks, repairs and backs up, `server/` lets other processes
+ask. `reference/` says what a query means; tests hold everything else to it.
 
 A first query:
 
@@ -27,13 +27,18 @@ from everview.errors import EverviewError
 
 if TYPE_CHECKING:
     from everview.database import Database, connect
+    from everview.maintenance import restore
 
-__all__ = ["Database", "EverviewError", "connect"]
+__all__ = ["Database", "EverviewError", "connect", "restore"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
     """Import `database` at the first use: `everview --help` does not need it."""
+    if name == "restore":
+        from everview import maintenance
+
+        return maintenance.restore
     if name in __all__:
         from everview import database
 

@@ -386,6 +386,12 @@ class Database:
             None if error is None else str(error),
         )
 
+    def backup(self, folder: str) -> Report:
+        """Copy the store as it is after its last step into an empty folder; steps may go on meanwhile."""
+        from everview.maintenance import backup_to
+
+        return backup_to(self._pipeline.store, folder)
+
     def manifest(self) -> Manifest:
         """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
         return self._pipeline.store.manifest()
@@ -482,16 +488,6 @@ def status_at(path: str, for_others: bool = False) -> Status:
         time.time_ns() // 1000,
         "not running" if writer is None else f"running in {writer}",
     )
-
-
-def check_at(path: str) -> tuple[Report, bool]:
-    """Read all files of the store at a path; return a report, and whether all is well. No Spark."""
-    from everview.query.check import check_report
-    from everview.storage.check import check_store
-    from everview.storage.store import Store
-
-    found = check_store(Store.open(path))
-    return check_report(found), not found.problems
 
 
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:

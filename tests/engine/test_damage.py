@@ -93,7 +93,7 @@ def test_manifests_and_checkpoint_belong_together(
     with everview.connect(str(store), spark) as db:
         with pytest.raises(StoreError, match=message) as caught:
             db.run()
-        assert "next: put the folders manifests and checkpoint back from one backup" in str(caught.value)
+        assert "next: everview repair" in str(caught.value)
         with pytest.raises(StoreError, match=message):
             db.start()
     shutil.rmtree(store)

@@ -22,6 +22,7 @@ from everview.errors import EverviewError, StoreError
 from everview.ingest.intake import IntakeResult
 from everview.pipeline import writer
 from everview.storage import manifest as manifests
+from everview.storage.files import MEND_OR_RESTORE
 from everview.storage.runs import TraceId
 from tests.engine.crash import Kill, run_victim
 from tests.engine.feeding import Feed, at, everything, put, rows
@@ -157,7 +158,7 @@ def test_a_file_of_a_view_is_missing(spark: SparkSession, tmp_path: Path) -> Non
         refused(
             lambda: db.query("SELECT COUNT(*) FROM sums").collect(),
             f"{path / run.path} is missing\n"
-            "  next: put the file back from a backup, or build the store anew from its sources",
+            "  next: everview repair mends it, or names what is lost; everview restore puts a backup back",
         )
         (tmp_path / "away").rename(path / run.path)
         assert rows(db.query("SELECT k, v, n FROM sums")) == FIRST
@@ -184,10 +185,7 @@ def test_a_damaged_manifest(spark: SparkSession, tmp_path: Path, damage: str) ->
             db.run()
         what, _, next_step = str(caught.value).partition("\n")
         assert what.startswith(f"{last} is damaged: ")
-        assert next_step == (
-            "  next: put the file back from a backup; or delete it and the last file in the commits folder "
-            f"of Spark's checkpoint, with its .crc: step {step} is then run again on top of step {step - 1}"
-        )
+        assert next_step == f"  next: {MEND_OR_RESTORE}"
     with everview.connect(str(path), spark) as reader, pytest.warns(UserWarning, match=f"before step {step}"):
         assert rows(reader.query("SELECT n FROM counted")) == {(1,): 1}
     assert last.read_bytes() == bad

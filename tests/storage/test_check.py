@@ -108,7 +108,7 @@ def test_the_report_names_the_file_and_what_it_holds(
         main(["check", "--path", str(path)])
     out = capsys.readouterr().out
     assert f"{file} is damaged: its checksum is wrong" in out
-    assert "\n  holds: changes of the view 'v'\n  next: put the file back" in out
+    assert "\n  holds: changes of the view 'v'\n  next: everview repair mends it" in out
     assert "is missing\n  holds: rows of 's'" in out
     assert "6 problems" in out
     with pytest.raises(SystemExit, match="1"):

@@ -111,7 +111,9 @@ def test_list_and_delete(files: Files) -> None:
 
 
 def test_a_missing_file(files: Files) -> None:
-    with pytest.raises(FileMissing, match=r"store/runs/x\.arrow is missing\n  next: put the file back"):
+    with pytest.raises(
+        FileMissing, match=r"store/runs/x\.arrow is missing\n  next: everview repair mends it"
+    ):
         files.read_frame("runs/x.arrow")
 
 
@@ -257,7 +259,9 @@ def test_a_truncated_frame_is_named(tmp_path: Path, cut: int, frame: pl.DataFram
     files = Files(str(tmp_path))
     files.write_frame("x.arrow", frame)
     files.write("x.arrow", files.read("x.arrow")[:cut])
-    with pytest.raises(StoreError, match=rf"{tmp_path}/x\.arrow is damaged: .*\n  next: put the file back"):
+    with pytest.raises(
+        StoreError, match=rf"{tmp_path}/x\.arrow is damaged: .*\n  next: everview repair mends it"
+    ):
         files.read_frame("x.arrow", ["text"])
 
 

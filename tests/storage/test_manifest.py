@@ -115,7 +115,8 @@ def test_a_damaged_manifest(files: Files, damage: object) -> None:
     manifests.write(files, Manifest(2, bound=7))
     files.write("manifests/00000002.json", damage(files.read("manifests/00000002.json")))
     with pytest.raises(
-        DamagedManifest, match=r"manifests/00000002.json is damaged: .*\n  next: put .* backup"
+        DamagedManifest,
+        match=r"manifests/00000002.json is damaged: .*\n  next: everview repair .* backup back",
     ):
         manifests.read_latest(files)
     with pytest.warns(UserWarning, match=r"00000002.json is damaged.*as it was before step 2"):
@@ -164,7 +165,7 @@ def test_a_missing_run_is_named(files: Files) -> None:
         f"{files}/runs/j/p0000-00000002-0000.arrow is missing, and a manifest names it: "
         "manifests/00000003.json (and 1 more file)\n"
         "  next: who only reads and has read for long: read again, the file was cleaned away; "
-        "else put it back from a backup, or build the store anew from its sources"
+        "else everview repair mends it, or names what is lost; everview restore puts a backup back"
     )
 
 

@@ -55,7 +55,7 @@ def test_made_once_and_opened_again(tmp_path: Path) -> None:
     for again in (Store.open(str(path)), Store.open(str(path), create=True), Store.open(f"file://{path}")):
         assert again.settings == made.settings
     assert json.loads((path / "everview.json").read_text()) == {
-        "format": 3, "partitions": 4, "time_zone": "Europe/Berlin",
+        "format": 3, "partitions": 4, "time_zone": "Europe/Berlin", "crc32": 1826132722,
     }  # fmt: skip
     assert Store.open(str(path)).manifest() == Manifest()
 
@@ -225,6 +225,7 @@ def test_clean_keeps_what_is_named_and_nothing_else_of_ours(tmp_path: Path) -> N
         previous = Manifest.from_json(store.files.read("manifests/00000005.json"))
         assert set(kept) == {
             "everview.json", "everview.lock", "catalog.json", "checkpoint/offsets/0",
+            "copies/everview.json", "copies/catalog.json", "everview.step",
             "manifests/00000005.json", "manifests/00000006.json", *manifest.paths(), *previous.paths(),
         }  # fmt: skip
         assert store.clean(keep_manifests=2).files == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from everview.storage.files import MEND_OR_RESTORE
 from everview.storage.store import STORE_FORMAT, Store
 from everview.ui import cli
 
@@ -73,12 +74,11 @@ STATES: tuple[tuple[Callable[[Path], None], str], ...] = (
     (
         make_damaged_settings,
         "{path}/everview.json is damaged: Expecting property name enclosed in double quotes: line 1 column 2 "
-        "(char 1)\n  next: put the file back from a backup, or build the store anew from its sources\n",
+        f"(char 1)\n  next: {MEND_OR_RESTORE}\n",
     ),
     (
         make_odd_settings,
-        "{path}/everview.json is damaged: partitions is no whole number\n"
-        "  next: put the file back from a backup, or build the store anew from its sources\n",
+        f"{{path}}/everview.json is damaged: partitions is no whole number\n  next: {MEND_OR_RESTORE}\n",
     ),
     (
         make_damaged_catalog,
@@ -127,7 +127,7 @@ def test_a_store_whose_only_manifest_is_damaged(tmp_path: Path, capsys: pytest.C
     code, out, err = run(capsys, "status", "--path", str(path))
     assert (code, out) == (1, "")
     assert err.startswith(
-        f"{path}/manifests/00000001.json is damaged: this is no manifest\n  next: put the file"
+        f"{path}/manifests/00000001.json is damaged: this is no manifest\n  next: everview repair"
     )
 
 

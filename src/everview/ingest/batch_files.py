@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import SparkSession
 
 from everview.catalog import FedEntry
-from everview.ingest.changed_files import log_entries, source_offsets
 from everview.ingest.reading import reads_files, source_name
 from everview.storage.files import Files
+from everview.storage.source_log import log_entries, source_offsets
 
 # The wildcards * ? [ ] { } \ as they stand in a URI.
 _WILDCARDS = re.compile(rb"\*|%(?:3F|5B|5C|5D|7B|7D)", re.IGNORECASE)

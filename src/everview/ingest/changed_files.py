@@ -7,7 +7,6 @@ change is reported, once, instead of being lost.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 from everview.algebra.time import MILLISECOND, format_timestamp
 from everview.catalog import FedEntry
 from everview.ingest.reading import reads_files, source_name
-from everview.storage.files import FileMissing, Files
+from everview.storage.files import Files
+from everview.storage.source_log import read_files, source_offsets
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a file system, and what pyarrow does
 
@@ -66,44 +66,6 @@ def changed_files(
             if changed:
                 found[entry.name] = sorted(changed, key=lambda file: file.path)
     return found
-
-
-def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
-    """Return how far each file source was read in a batch: the number of an entry of its log."""
-    try:
-        lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()
-    except FileMissing:
-        return {}
-    pairs = (line.partition(":") for line in lines if line.startswith("s_"))
-    offsets = {name: json.loads(text) for name, _, text in pairs if text.startswith("{")}
-    return {name: offset["logOffset"] for name, offset in offsets.items() if "logOffset" in offset}
-
-
-def read_files(checkpoint: Files, name: str, last: int) -> dict[str, int]:
-    """Return the files that a source has read, with their modification times."""
-    logs = log_entries(checkpoint, name)
-    whole = max((number for number, (_, compact) in logs.items() if compact), default=-1)
-    read: dict[str, int] = {}
-    for number in sorted(logs):
-        if whole <= number <= max(last, whole):
-            for line in checkpoint.read(logs[number][0]).decode().splitlines()[1:]:
-                file = json.loads(line)
-                if file["batchId"] <= last:
-                    read[file["path"]] = file["timestamp"]
-    return read
-
-
-def log_entries(checkpoint: Files, name: str) -> dict[int, tuple[str, bool]]:
-    """Return the entries of the log of a source by number: the path, and whether it includes all before it.
-
-    An entry of the log is a file; now and then all entries are written into one that ends in .compact.
-    """
-    return {
-        int(number): (path, bool(ending))
-        for path in (f.path for f in checkpoint.list_files(f"sources/{name}", recursive=False))
-        for number, _, ending in [path.rsplit("/", 1)[-1].partition(".")]
-        if number.isdecimal() and ending in ("", "compact")
-    }
 
 
 def files_with_times(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:

@@ -21,11 +21,11 @@ from pyspark.sql.window import Window
 
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, untaken_columns
-from everview.errors import StoreError
+from everview.errors import StoreError, format_count
 from everview.execute.catalyst import spark_schema
 from everview.execute.kept import Kept
 from everview.ingest.batch_files import files_there
-from everview.ingest.changed_files import files_with_times, read_files, source_offsets
+from everview.ingest.changed_files import files_with_times
 from everview.ingest.differences import new_differences
 from everview.ingest.reading import ORIGINAL, REASON, reads_files, source_name
 from everview.ingest.refused import AHEAD, row_text, split_refused
@@ -36,6 +36,7 @@ from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
+from everview.storage.source_log import read_files, source_offsets
 
 _COPY = "_everview_copy"  # the number of a row among those of equal text
 _GONE = "_everview_gone"  # how many of these were not taken
@@ -44,6 +45,26 @@ _GONE = "_everview_gone"  # how many of these were not taken
 def is_replayable(entry: StreamEntry) -> bool:
     """Return whether the source of a stream can be read again, as far as its kind goes."""
     return reads_files(entry)
+
+
+def lost_rows(manifest: Manifest, entry: StreamEntry, kind: str) -> str | None:
+    """Return how many rows of a stream are lost that were counted when they came; None if all are there.
+
+    `kind` is inbox for the rows of a stream that is fed by INSERT, or late or rejected.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import TIMESTAMP
+    >>> s = StreamEntry("s", Schema.of(("ts", TIMESTAMP), timeline="ts"), ())
+    >>> lost_rows(Manifest(counts={"s": (5, 2, 0)}), s, "late")
+    "2 late rows of 's' are lost"
+    """
+    counted = manifest.counts.get(entry.name, (0, 0, 0))[("inbox", "late", "rejected").index(kind)]
+    there = sum(run.rows for run in manifest.runs(TraceId(kind, entry.name)))
+    if there >= counted:
+        return None
+    rows = "row" if kind == "inbox" else f"{kind} row"
+    verb = "is" if counted - there == 1 else "are"
+    return f"{format_count(counted - there, rows)} of '{entry.name}' {verb} lost"
 
 
 @dataclass(frozen=True)
@@ -66,6 +87,10 @@ class Replay:
         if not is_replayable(entry):
             source = "" if entry.source is None else entry.source.format
             return f"what the source {source} of '{entry.name}' has sent cannot be read again"
+        for kind in ("late", "rejected"):
+            lost = lost_rows(manifest, entry, kind)
+            if lost is not None:
+                return lost
         checkpoint, name = files.below(CHECKPOINT), source_name(entry)
         batch = last_batch_read(files, manifest)
         if batch is None and any(manifest.counts.get(entry.name, ())):

@@ -19,7 +19,7 @@ from everview.execute.housekeeping import completed, forget
 from everview.execute.slices import with_plans
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline.backfill import Backfill, BackfillProgress
-from everview.pipeline.views import protected_files, replacement_of
+from everview.pipeline.views import protected, replacement_of
 from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
@@ -99,7 +99,7 @@ def _begun(
     backfill = Backfill(writer, target, names, report, uuid.uuid4().hex, kept)
     running = replace(beside, next={}).operator_names()
     traces: dict[TraceId, tuple[Run, ...]] = {}
-    with protected_files(writer, backfill):
+    with protected(writer, backfill, before):
         backfill.advance(before, last=True)
         for trace, runs in backfill.runs_in_store().items():
             if trace.kind == "view":

@@ -142,7 +142,7 @@ class Pipeline(StoreWriter):
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
         for name in entry.depends_on:
             require_going_on(self.store.manifest(), name)
-        self._change_views(ViewChange(entry, catalog, before))
+        self._change_views(ViewChange(catalog, before, entry=entry))
 
     def resume_view(self, entry: ViewEntry, views: CompiledStore) -> None:
         """Compute a view anew that was set aside, with those that were because of the same error."""
@@ -153,7 +153,7 @@ class Pipeline(StoreWriter):
             )
         cause = views.catalog.get(found.because_of)
         assert isinstance(cause, ViewEntry)
-        self._change_views(ViewChange(cause, views.catalog, views, resumes=True))
+        self._change_views(ViewChange(views.catalog, views, entry=cause, resumes=True))
 
     def _change_views(self, change: ViewChange) -> None:
         query = self._query

@@ -28,7 +28,7 @@ from everview.execute.housekeeping import completed, forget, horizons
 from everview.execute.kept import REPLACED
 from everview.execute.slices import first_instant, with_plans
 from everview.execute.tasks import write_rows
-from everview.ingest.replay import Replay
+from everview.ingest.replay import Replay, lost_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.writer import StoreWriter
@@ -40,13 +40,37 @@ PauseSteps = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class ViewChange:
+class CatalogChange:
+    """A catalog of which some views must be computed, and the views before it.
+
+    `lost` has the views whose earlier changes cannot be read any more.
+    """
+
+    catalog: Catalog
+    before: CompiledStore
+    lost: frozenset[str] = frozenset()
+
+    def compiled(self, starts: Mapping[str, ViewStart]) -> CompiledStore:
+        """Return the views of the catalog; those that have changed get new plans."""
+        return compile_store(self.catalog, starts, self.before)
+
+    def require_complete(self, view: str, why: str) -> None:
+        """Raise an error if a view must not begin at the bound; `why` says why it would."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewChange(CatalogChange):
     """A view that is created, replaced or resumed: the catalog with it, and the views before it."""
 
     entry: ViewEntry
-    catalog: Catalog
-    before: CompiledStore
     resumes: bool = False
+
+    def require_complete(self, view: str, why: str) -> None:
+        if self.replaces and not self.resumes:
+            raise PlanError(
+                f"the view '{self.entry.name}' cannot be replaced: {why}",
+                next_step=f"DROP VIEW {self.entry.name} and create it anew: it then begins at the bound",
+            )
 
     @property
     def replaces(self) -> bool:
@@ -108,10 +132,10 @@ def change_views(
                 writer.store.save_catalog(change.catalog, change.with_answer(manifest))
                 return
     names = change.names(manifest)
-    plan = _plan_backfill(writer, change, names, manifest, report)
+    plan = plan_backfill(writer, change, names, manifest, report)
     entries = [e for e in change.catalog if isinstance(e, ViewEntry) and e.name in names]
     require_evaluable(writer.session, entries, plan.backfill.views.plans)
-    with protected_files(writer, plan.backfill), explained_failures(doing=_doing(names)):
+    with protected(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
         if pause is not None:
             if not plan.incomplete:
                 plan.backfill.advance(manifest, last=False)
@@ -119,9 +143,10 @@ def change_views(
         with writer.one_at_a_time:
             before = writer.store.manifest()
             if plan.incomplete and before.step != manifest.step:
-                plan = _plan_backfill(writer, change, names, before, report, plan.backfill.token)
+                plan = plan_backfill(writer, change, names, before, report, plan.backfill.token)
             plan.backfill.advance(before, last=True)
-            _commit(writer, change, plan, before)
+            after = joined_manifest(writer, change, plan, before)
+            writer.commit_step(before, after, change.catalog)
     for name, why in plan.incomplete.items():
         since = instant_words(plan.starts[name].since)
         warnings.warn(f"the view '{name}' is complete from {since} on: {why}", stacklevel=2)
@@ -137,17 +162,18 @@ def _check_evaluable(writer: StoreWriter, change: ViewChange, manifest: Manifest
         )
 
 
-def _doing(names: tuple[str, ...]) -> str:
+def doing_words(names: tuple[str, ...]) -> str:
+    """Return what could not be done if the computation of some views fails."""
     shown = ", ".join(f"'{name}'" for name in names)
     return f"the view{'s' if len(names) > 1 else ''} {shown} cannot be computed"
 
 
 @contextmanager
-def protected_files(writer: StoreWriter, backfill: Backfill) -> Iterator[None]:
-    """Keep clean-up away from the files that a backfill writes and reads."""
+def protected(writer: StoreWriter, backfill: Backfill, manifest: Manifest) -> Iterator[None]:
+    """Keep clean-up away from the files that a backfill writes, and those of the manifest that it reads."""
     folder, store = f"{BACKFILL}/{backfill.token}/", writer.store
     store.in_progress.add(folder)
-    store.in_use = store.manifest().paths()
+    store.in_use = manifest.paths()
     try:
         yield
     finally:
@@ -164,9 +190,9 @@ class BackfillPlan:
     incomplete: Mapping[str, str]
 
 
-def _plan_backfill(
+def plan_backfill(
     writer: StoreWriter,
-    change: ViewChange,
+    change: CatalogChange,
     names: tuple[str, ...],
     manifest: Manifest,
     report: Callable[[BackfillProgress], None],
@@ -183,7 +209,7 @@ def _plan_backfill(
         streams = sorted(_inputs(views.plans[name], kept)[0])
         for stream in streams:
             if stream not in problems:
-                problems[stream] = _replay_problem(writer, change.catalog, stream, manifest)
+                problems[stream] = replay_problem(writer, change.catalog, stream, manifest)
         return [stream for stream in streams if problems[stream] is not None]
 
     # The changes of a view that forgets are of use only where what it reads cannot be read again.
@@ -201,11 +227,8 @@ def _plan_backfill(
             last = max(begins, key=lambda v: begins[v])
             starts[name] = ViewStart(begins[last], ())
             incomplete[name] = f"it reads '{last}', which is known from there on"
-        if change.replaces and not change.resumes and name in incomplete:
-            raise PlanError(
-                f"the view '{change.entry.name}' cannot be replaced: {incomplete[name]}",
-                next_step=f"DROP VIEW {change.entry.name} and create it anew: it then begins at the bound",
-            )
+        if name in incomplete:
+            change.require_complete(name, incomplete[name])
     views = change.compiled(starts)
     kept = _kept_plans(views, names, {} if forgetful else ended)
     backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
@@ -243,17 +266,21 @@ def _inputs(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[set[str],
     return streams, views
 
 
-def _replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest: Manifest) -> str | None:
+def replay_problem(writer: StoreWriter, catalog: Catalog, stream: str, manifest: Manifest) -> str | None:
     """Return why a stream cannot be read from the beginning; None if it can."""
     entry = catalog.entries.get(stream.casefold())
-    if not isinstance(entry, StreamEntry) or entry.source is None:
+    if not isinstance(entry, StreamEntry):
         return None
+    if entry.source is None:
+        return lost_rows(manifest, entry, "inbox")
     found = Replay.of(writer.session, writer.store.files, entry, manifest)
     return found if isinstance(found, str) else None
 
 
-def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before: Manifest) -> None:
-    """Join the computed views with the others: one manifest, with the catalog that has them."""
+def joined_manifest(
+    writer: StoreWriter, change: CatalogChange, plan: BackfillPlan, before: Manifest
+) -> Manifest:
+    """Return the manifest of the next step: the computed views joined with the others."""
     step, backfill, starts = before.step + 1, plan.backfill, plan.starts
     names = backfill.names
     after = backfill.joined(before)
@@ -263,7 +290,7 @@ def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before:
         old, new = change.before.views.get(name), backfill.views.plans[name]
         if old is not None and old.physical != new:
             # After the end no instant is left for the new rows.
-            anew = old.physical.types != new.types or before.finished
+            anew = old.physical.types != new.types or before.finished or name in change.lost
             after = replacement_of(writer, before, after, name, None if anew else old.physical, step)
     since = {n: t for n, t in before.since.items() if n not in names}
     partial = {n: s for n, s in before.partial.items() if n not in names}
@@ -273,8 +300,7 @@ def _commit(writer: StoreWriter, change: ViewChange, plan: BackfillPlan, before:
     after = replace(after, step=step, since=since, partial=partial)
     after = completed(before, after, change.catalog)
     after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
-    after = forget(after, change.catalog, backfill.views.operator_names())
-    writer.commit_step(before, after, change.catalog)
+    return forget(after, change.catalog, backfill.views.operator_names())
 
 
 def replacement_of(

@@ -5,16 +5,30 @@ A store may be checked while another process writes it: a file that was cleaned 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everview.errors import StoreError
 from everview.storage import manifest as manifests
-from everview.storage.checkpoint import require_agreement
-from everview.storage.files import Files
+from everview.storage.checkpoint import checkpoint_problems, require_agreement
+from everview.storage.files import MEND_OR_RESTORE, Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
-from everview.storage.store import CATALOG, Store
+from everview.storage.plans import PlanReader, plan_path
+from everview.storage.runs import Run, TraceId
+from everview.storage.store import (
+    CATALOG,
+    CATALOG_COPY,
+    NEXT_CATALOG,
+    SETTINGS_COPY,
+    SETTINGS_FILE,
+    STEP_FILE,
+    Store,
+    encode_settings,
+    read_settings,
+)
+
+_ATTEMPTS = 5  # to read a store while another process writes it
 
 # What a file of each kind of trace is to a person.
 _CONTENTS = {
@@ -55,24 +69,69 @@ class StoreCheck:
 
 def check_store(store: Store) -> StoreCheck:
     """Read every file that the last manifest names, the manifests, the catalog and Spark's checkpoint."""
+    reader = Store(store.files, store.settings)  # who writes is refused where a reader is told
+    for _ in range(_ATTEMPTS):
+        found, last = _check_once(reader)
+        if not found.problems or last is None or manifests.read_latest(store.files) == last:
+            break  # else it was written while it was read
+    return found
+
+
+def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
+    """Return what is found, and the last manifest; None if that is damaged."""
     problems = list(_manifest_problems(store.files))
     try:
-        last = manifests.read_latest(store.files) or Manifest()
+        last = manifests.read_latest(store.files)
     except StoreError:
-        return StoreCheck(0, 0, 0, tuple(problems))
+        return StoreCheck(0, 0, 0, tuple(problems)), None
+    manifest = last or Manifest()
     for path, contents, check in (
         (CATALOG, "names", lambda: store.load_catalog()),
-        ("checkpoint", "how far the sources were read", lambda: require_agreement(store.files, last)),
+        (STEP_FILE, "the last step", lambda: store.require_last_manifest(manifest)),
+        ("checkpoint", "how far the sources were read", lambda: require_agreement(store.files, manifest)),
     ):
         try:
             check()
         except StoreError as error:
             problems.append(DamagedPart.of(path, contents, error))
-    found = list(_run_problems(store.files, last))
-    if found and manifests.list_steps(store.files)[-1:] != [last.step]:
-        return check_store(store)  # it was cleaned while it was read
-    runs = {run.path: run.bytes for those in last.traces.values() for run in those}
-    return StoreCheck(last.step, len(runs), sum(runs.values()), (*problems, *found))
+    problems += [
+        DamagedPart(path, "how far the sources were read", what, MEND_OR_RESTORE)
+        for path, what in checkpoint_problems(store.files, manifest)
+    ]
+    problems += _settings_problems(store)
+    problems += _catalog_copy_problems(store.files, manifest)
+    problems += _run_problems(store.files, manifest)
+    problems += [
+        DamagedPart.of(plan_path(digest), "plan of views", error)
+        for digest, error in damaged_plans(store.files, manifest)
+    ]
+    runs = {run.path: run.bytes for those in manifest.traces.values() for run in those}
+    return StoreCheck(manifest.step, len(runs), sum(runs.values()), tuple(problems)), last
+
+
+def _settings_problems(store: Store) -> Iterator[DamagedPart]:
+    """Yield what is wrong with the settings, which the store was perhaps opened without, and their copy."""
+    files = store.files
+    try:
+        if read_settings(files) is None:
+            what = f"{files}/{SETTINGS_FILE} is missing"
+            yield DamagedPart(SETTINGS_FILE, "settings", what, MEND_OR_RESTORE)
+    except StoreError as error:
+        yield DamagedPart.of(SETTINGS_FILE, "settings", error)
+    if files.exists(SETTINGS_COPY) and files.read(SETTINGS_COPY) != encode_settings(store.settings):
+        yield _no_copy(files, SETTINGS_COPY, SETTINGS_FILE, "settings")
+
+
+def _catalog_copy_problems(files: Files, last: Manifest) -> Iterator[DamagedPart]:
+    """Yield the copy of the catalog if it is damaged; stores of older releases have none."""
+    if not files.exists(CATALOG_COPY) or files.exists(NEXT_CATALOG):
+        return  # a change of names was interrupted: the next one writes the copy
+    if last.catalog not in (None, zlib.crc32(files.read(CATALOG_COPY))):
+        yield _no_copy(files, CATALOG_COPY, CATALOG, "names")
+
+
+def _no_copy(files: Files, path: str, of: str, contents: str) -> DamagedPart:
+    return DamagedPart(path, contents, f"{files}/{path} is damaged: it is no copy of {of}", MEND_OR_RESTORE)
 
 
 def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
@@ -92,16 +151,42 @@ def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
 
 
 def _run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
+    """Yield the runs of a manifest that are missing or damaged, each once."""
     seen: set[str] = set()
+    for trace, run, error in damaged_runs(files, manifest):
+        if run.path not in seen:
+            seen.add(run.path)
+            yield DamagedPart.of(run.path, contents_of(trace), error)
+
+
+def damaged_plans(files: Files, manifest: Manifest) -> Iterator[tuple[str, StoreError]]:
+    """Yield the plans of a manifest that are missing or damaged, by their digests."""
+    read = PlanReader(files)
+    for digest in sorted(manifest.stored_plans()):
+        try:
+            read(digest)
+        except StoreError as error:
+            yield digest, error
+
+
+def damaged_runs(files: Files, manifest: Manifest) -> Iterator[tuple[TraceId, Run, StoreError]]:
+    """Yield the runs of a manifest that are missing or damaged, by trace; each file is read once."""
+    errors: dict[str, StoreError | None] = {}
     for trace, runs in manifest.traces.items():
         for run in runs:
-            if run.path in seen:
-                continue
-            seen.add(run.path)
-            try:
-                files.verify(run.path)
-            except StoreError as error:
-                yield DamagedPart.of(run.path, contents_of(trace), error)
+            if run.path not in errors:
+                errors[run.path] = _error_of(files, run.path)
+            error = errors[run.path]
+            if error is not None:
+                yield trace, run, error
+
+
+def _error_of(files: Files, path: str) -> StoreError | None:
+    try:
+        files.verify(path)
+    except StoreError as error:
+        return error
+    return None
 
 
 def contents_of(trace: TraceId) -> str:

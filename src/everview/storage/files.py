@@ -35,6 +35,8 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
+MEND_OR_RESTORE = "everview repair mends it, or names what is lost; everview restore puts a backup back"
+
 
 class FileMissing(StoreError):
     """A file that ought to be there."""
@@ -314,6 +316,11 @@ class Files:
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
 
+    def clear(self) -> None:
+        """Delete all that lies below the root; the root stays."""
+        with self._explained("delete", ""):
+            self._opened[0].delete_dir_contents(self.full_path(""))
+
     def conditional(self, path: str) -> ConditionalObject | None:
         """Return a file that can be written under a condition; None where the file system has no such."""
         if self._given is not None or self.local:
@@ -329,7 +336,7 @@ class Files:
         """Return the error that names a damaged file."""
         return StoreError(
             f"{self}/{path} is damaged: {why}",
-            next_step="put the file back from a backup, or build the store anew from its sources",
+            next_step=MEND_OR_RESTORE,
         )
 
     @contextmanager
@@ -436,7 +443,7 @@ def _explanation(verb: str, where: str, error: OSError) -> StoreError:
     if isinstance(error, FileNotFoundError):
         return FileMissing(
             f"{where} is missing",
-            next_step="put the file back from a backup, or build the store anew from its sources",
+            next_step=MEND_OR_RESTORE,
         )
     if error.errno in (errno.ENOTDIR, errno.EISDIR):
         return StoreError(

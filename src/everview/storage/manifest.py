@@ -18,7 +18,7 @@ from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import KeptPlan, NextPlan, ViewStart
-from everview.storage.files import FileMissing, Files
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
 from everview.storage.plans import plan_path
 from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import ALL_FOLDERS, Run, TraceId, Traces
@@ -245,8 +245,7 @@ def read(files: Files, step: int) -> Manifest:
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedManifest(
             f"{files}/{path} is damaged: {str(error).splitlines()[0]}",
-            next_step="put the file back from a backup; or delete it and the last file in the commits folder "
-            f"of Spark's checkpoint, with its .crc: step {step} is then run again on top of step {step - 1}",
+            next_step=MEND_OR_RESTORE,
         ) from error
 
 

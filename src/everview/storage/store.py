@@ -2,6 +2,7 @@
 
     everview.json   the format, and what never changes: the number of partitions, the time zone
     everview.lock   who is writing
+    everview.step   the number of the last step: a missing manifest is noticed
     catalog.json    the names; the last manifest has its checksum
     manifests/      what the store is after each step
     runs/           the state of operators        views/      the changes of views
@@ -10,6 +11,8 @@
     late/, rejected/   rows that were not taken
     backfill/       the same for views that were computed later, a folder for each time
     checkpoint/     how far Spark has read the sources
+    copies/         copies of everview.json and catalog.json, for `everview repair`
+    held/           manifests that a backup under way still reads
 
 One process writes, under a lock; any number read, without one.
 
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -33,7 +37,8 @@ from everview.errors import StoreError, format_choices, nearest
 from everview.storage import manifest as manifests
 from everview.storage.checkpoint import CHECKPOINT as CHECKPOINT
 from everview.storage.compaction import Policy
-from everview.storage.files import FileMissing, Files, is_temporary
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, is_temporary
+from everview.storage.held import held_steps
 from everview.storage.lock import LOCK, Lock, acquire
 from everview.storage.manifest import Manifest
 from everview.storage.names import source_log_name
@@ -46,6 +51,9 @@ STORE_FORMAT = 3
 SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
+BACKUP_FILE = "backup.json"  # the list of the files of a backup, which is no store
+STEP_FILE = "everview.step"
+SETTINGS_COPY, CATALOG_COPY = "copies/everview.json", "copies/catalog.json"
 _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
 
@@ -105,9 +113,11 @@ class Store:
         With settings, they must be those of the store.
         """
         files = path if isinstance(path, Files) else Files(path, durable)
-        found = _settings(files)
+        found = read_settings(files)
+        if found is None and files.exists(SETTINGS_COPY):
+            raise FileMissing(f"{files}/{SETTINGS_FILE} is missing", next_step=MEND_OR_RESTORE)
         if found is None and not create:
-            raise StoreError(_no_store(files), next_step="check the path, or make a store there")
+            raise _no_store(files, next_step="check the path, or make a store there")
         if found is None:
             found = _create(files, settings or Settings())
         if settings is not None and settings != found:
@@ -176,6 +186,7 @@ class Store:
         last = last.without_plans(lambda view: view.casefold() not in catalog.entries)
         self.write_manifest(replace(last, catalog=zlib.crc32(data)))
         self.files.write(CATALOG, data)
+        self.files.write(CATALOG_COPY, data)
         self.files.delete(NEXT_CATALOG)
 
     def load_catalog(self) -> Catalog:
@@ -191,7 +202,7 @@ class Store:
                 raise StoreError(
                     f"it is not the catalog that step {self.manifest().step} was written with: "
                     "the file was changed or damaged",
-                    next_step="put the file back from a backup; names change by SQL only",
+                    next_step=f"{MEND_OR_RESTORE}; names change by SQL only",
                 )
             fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
             if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
@@ -206,18 +217,33 @@ class Store:
         """Return the catalog, None if there is none yet, and whether it belongs to the last manifest."""
         for _ in range(_ATTEMPTS):
             last = self.manifest()
-            found = [self._read_if_there(name) for name in (CATALOG, NEXT_CATALOG)]
-            if last.catalog is None:
-                return found[0], True
-            for data in found:
-                if data is not None and zlib.crc32(data) == last.catalog:
-                    return data, True
-        if found[0] is None:
+            try:
+                return self.catalog_bytes(last), True
+            except FileMissing:
+                continue  # the names have just changed; or it is damaged
+        found = self._read_if_there(CATALOG)
+        if found is None:
             raise FileMissing(
-                f"{self.files}/{CATALOG} is missing, and the store has run",
-                next_step="put the file back from a backup",
+                f"{self.files}/{CATALOG} is missing, and the store has run", next_step=MEND_OR_RESTORE
             )
-        return found[0], False
+        return found, False
+
+    def catalog_bytes(
+        self, manifest: Manifest, names: Sequence[str] = (CATALOG, NEXT_CATALOG)
+    ) -> bytes | None:
+        """Return the catalog that a manifest was written with, in one of some files; None if it has none.
+
+        Raise FileMissing if none of the files is that catalog.
+        """
+        found = [self._read_if_there(name) for name in names]
+        if manifest.catalog is None:
+            return found[0]
+        for data in found:
+            if data is not None and zlib.crc32(data) == manifest.catalog:
+                return data
+        raise FileMissing(
+            f"the catalog of step {manifest.step} of {self.files} is missing", next_step=MEND_OR_RESTORE
+        )
 
     def _read_if_there(self, path: str) -> bytes | None:
         try:
@@ -236,6 +262,23 @@ class Store:
         self._must_be_locked()
         manifests.write(self.files, manifest)
         self._last = manifest
+        if self.files.local:  # elsewhere a write takes long
+            Files(self.files.root, durable=False).write(STEP_FILE, str(manifest.step).encode())
+
+    def last_step(self) -> int:
+        """Return the number of the last step that is known to have ended, also if its manifest is gone."""
+        steps = manifests.list_steps(self.files)
+        mark = self._read_if_there(STEP_FILE) or b""
+        return max([*steps[-1:], int(mark) if mark.isdigit() else 0], default=0)
+
+    def require_last_manifest(self, found: Manifest) -> None:
+        """Raise an error if there was a later manifest than this one."""
+        if self.last_step() > found.step:
+            raise StoreError(
+                f"a manifest of {self.files} is missing: step {self.last_step()} was the last, "
+                f"and the last manifest is that of step {found.step}",
+                next_step=MEND_OR_RESTORE,
+            )
 
     def manifest(self) -> Manifest:
         """Return the last manifest; before the first step an empty one, of step 0.
@@ -249,6 +292,7 @@ class Store:
             return self._last  # who holds the lock wrote it
         found = manifests.read_latest(self.files) or Manifest()
         if not self._checked:
+            self.require_last_manifest(found)
             manifests.check_runs(self.files, found)
             self._checked = True
         return found
@@ -265,7 +309,7 @@ class Store:
         """
         self._must_be_locked()
         steps = manifests.list_steps(self.files)
-        kept = steps[-max(1, keep_manifests) :]
+        kept = sorted({*steps[-max(1, keep_manifests) :], *(held_steps(self.files) & set(steps))})
         # The last one must be readable; of an older one that is damaged nobody can want the files.
         named = set() if not kept else manifests.read(self.files, kept[-1]).paths()
         for step in kept[:-1]:
@@ -285,18 +329,35 @@ class Store:
         return Cleaned(len(gone), sum(f.bytes for f in gone))
 
 
-def _settings(files: Files) -> Settings | None:
-    """Return the settings of a store; None if there is none at this place."""
-    if not files.exists(SETTINGS_FILE):
+def read_settings(files: Files, path: str = SETTINGS_FILE) -> Settings | None:
+    """Return the settings of a store, or their copy; None if there is no such file."""
+    if not files.exists(path):
         return None
-    data = files.read(SETTINGS_FILE)
+    return decode_settings(files.read(path), files, path)
+
+
+def encode_settings(settings: Settings) -> bytes:
+    """Return settings as they are written: with the format of the store, and a checksum."""
+    body = {"format": STORE_FORMAT, **asdict(settings)}
+    return json.dumps({**body, "crc32": _settings_checksum(body)}, indent=2).encode()
+
+
+def decode_settings(data: bytes, files: Files, path: str = SETTINGS_FILE) -> Settings:
+    """Return the settings that were written; raise an error if they are damaged or of another format.
+
+    Stores of older releases have no checksum.
+    """
     try:
         body = json.loads(data)
-        version = int(body.pop("format"))
+        version = int(body["format"])
         if version == STORE_FORMAT:
+            checksum = body.pop("crc32", None)
+            if checksum not in (None, _settings_checksum(body)):
+                raise ValueError("its checksum is wrong")
+            del body["format"]
             return Settings(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise files.damaged(SETTINGS_FILE, str(error)) from error
+        raise files.damaged(path, str(error)) from error
     newer = version > STORE_FORMAT
     raise StoreError(
         f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
@@ -307,18 +368,26 @@ def _settings(files: Files) -> Settings | None:
     )
 
 
+def _settings_checksum(body: Mapping[str, object]) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True).encode())
+
+
+def write_settings(files: Files, settings: Settings) -> None:
+    """Write the settings of a store and their copy; the settings last: they make a folder a store."""
+    files.write(SETTINGS_COPY, encode_settings(settings))
+    files.write(SETTINGS_FILE, encode_settings(settings))
+
+
 def _create(files: Files, settings: Settings) -> Settings:
     """Create a store in an empty place; return its settings, or those that another process just wrote."""
-    if _others(files) and _settings(files) is None:
-        raise StoreError(_no_store(files), next_step="choose an empty folder, or one that is not there yet")
+    if _others(files) and read_settings(files) is None:
+        raise _no_store(files, next_step="choose an empty folder, or one that is not there yet")
     files.make_root()
     lock = acquire(files)
     try:
-        found = _settings(files)
+        found = read_settings(files)
         if found is None:
-            files.write(
-                SETTINGS_FILE, json.dumps({"format": STORE_FORMAT, **asdict(settings)}, indent=2).encode()
-            )
+            write_settings(files, settings)
         return found or settings
     finally:
         lock.release()
@@ -329,11 +398,15 @@ def _others(files: Files) -> list[str]:
     return [f for f in files.names() if f != LOCK and not is_temporary(f)]
 
 
-def _no_store(files: Files) -> str:
+def _no_store(files: Files, next_step: str) -> StoreError:
     others = _others(files)
+    if BACKUP_FILE in others:
+        step = f"put it back with everview restore {files} --path STORE"
+        return StoreError(f"{files} is a backup, and no store", next_step=step)
     if others:
-        return f"{files} is not an Everview store: it holds other files ({format_choices(others)})"
-    return f"there is no Everview store at {files}"
+        what = f"{files} is not an Everview store: it holds other files ({format_choices(others)})"
+        return StoreError(what, next_step=next_step)
+    return StoreError(f"there is no Everview store at {files}", next_step=next_step)
 
 
 def _shown(settings: Settings) -> str:

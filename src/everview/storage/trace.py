@@ -26,7 +26,7 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
 from everview.operators.columnar.lazy import np, pl
 from everview.storage.compaction import Policy, merges
-from everview.storage.files import FileMissing, Files
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
 from everview.storage.runs import Run, TraceId, next_sequence
 
 # Rows with a bound → as few rows that answer the same after it: `consolidate_frame`, or the kernel's own.
@@ -128,7 +128,7 @@ def missing_run(files: Files, path: str) -> StoreError:
     return FileMissing(
         f"{files}/{path} is missing, and a manifest names it",
         next_step="who only reads and has read for long: read again, the file was cleaned away; "
-        "else put it back from a backup, or build the store anew from its sources",
+        f"else {MEND_OR_RESTORE}",
     )
 
 

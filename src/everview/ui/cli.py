@@ -185,6 +185,70 @@ def check(path: StorePath = DEFAULT_PATH, format: Format = "table") -> None:
     commands.check_files(path, format)
 
 
+@app.command("repair")
+def repair_command(
+    path: StorePath = DEFAULT_PATH,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and do nothing")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="accept that rows are lost which are nowhere else")
+    ] = False,
+    format: Format = "table",
+) -> None:
+    """Mend a damaged store: say what is damaged and what is done about it, then do it. Views are computed
+    anew, rows are read again from their sources, small files put back from their copies.
+
+    What cannot be had again is named. Nothing is done then, unless --yes
+    accepts the loss; a backup may have it: everview restore.
+
+    everview repair --dry-run
+
+    everview repair --path /data/store
+
+    everview repair --yes
+    """
+    from everview.ui import commands
+
+    commands.repair_files(path, dry_run, yes, format)
+
+
+@app.command()
+def backup(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="an empty folder, or one that is not there")],
+    path: StorePath = DEFAULT_PATH,
+    format: Format = "table",
+) -> None:
+    """Copy a store as it is after its last step, while another process may run it. The copy is compared with
+    the checksums of the store. Spark is not started.
+
+    everview backup /backups/monday
+
+    everview backup /backups/monday --path /data/store
+    """
+    from everview.ui import commands
+
+    commands.backup_store_to(folder, path, format)
+
+
+@app.command("restore")
+def restore_command(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="a folder that everview backup wrote")],
+    path: StorePath = DEFAULT_PATH,
+    format: Format = "table",
+) -> None:
+    """Put a backup back, to where there is no store yet; all its files are compared with their checksums
+    first. The next run goes on from there: files that came since are read. Spark is not started.
+
+    everview restore /backups/monday
+
+    everview restore /backups/monday --path /data/store
+    """
+    from everview.ui import commands
+
+    commands.restore_from(folder, path, format)
+
+
 @app.command("explain")
 def explain_command(
     what: Annotated[str, typer.Argument(metavar="FILE.sql | SQL", help="a script, as a file or as text")],

@@ -16,7 +16,6 @@ from rich.console import Console
 from everview.database import (
     bind_on_copy,
     bind_question,
-    check_at,
     connect,
     explain_text,
     is_show_statement,
@@ -107,12 +106,45 @@ def read_status(path: str) -> Report:
 
 def check_files(path: str, format: str) -> None:
     """Print what a check of a store found; exit with 1 if there is damage."""
+    from everview.maintenance import check_at
+
     require_format(format)
     report, well = check_at(path)
     with print_until_closed():
         write_report(report, format, sys.stdout)
     if not well:
         raise typer.Exit(1)
+
+
+def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
+    """Mend a store, and print what was done; exit with 1 if it is not whole afterwards."""
+    from everview.maintenance import repair
+
+    require_format(format)
+    with Meter(Console(stderr=True)) as meter:
+        report, whole = repair(path, dry_run, yes, show=meter.show_text)
+    with print_until_closed():
+        write_report(report, format, sys.stdout)
+    if not whole:
+        raise typer.Exit(1)
+
+
+def backup_store_to(folder: str, path: str, format: str) -> None:
+    """Copy a store to a folder, and print what was copied."""
+    from everview.maintenance import backup_at
+
+    require_format(format)
+    with print_until_closed():
+        write_report(backup_at(path, folder), format, sys.stdout)
+
+
+def restore_from(folder: str, path: str, format: str) -> None:
+    """Put a backup back, and print what it holds."""
+    from everview.maintenance import restore
+
+    require_format(format)
+    with print_until_closed():
+        write_report(restore(folder, path), format, sys.stdout)
 
 
 def explain_plan(what: str, path: str, format: str) -> None:
