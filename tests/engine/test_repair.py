@@ -343,8 +343,21 @@ def test_a_deleted_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     assert str(report).endswith(
         "nothing was done: --yes accepts what is lost, everview restore puts a backup back"
     )
-    assert "repair: everything is read again from the sources by the next run" in mend(path, spark, True)
+    assert "repair: everything is read again by the next run" in mend(path, spark, True)
     assert ended(path, spark, "n", "twice", "both") == ALL
+
+
+def test_a_file_that_is_gone_cannot_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The last step is lost, and so is the file that it had read."""
+    path = small(spark, tmp_path)
+    for manifest in sorted((path / "manifests").glob("*.json"))[-1:]:
+        manifest.unlink()
+    (tmp_path / "in" / "2.csv").unlink()
+    report, whole = repair(str(path), spark=spark)
+    assert not whole
+    assert "in/2.csv: it is gone or was changed" in str(report)
+    mend(path, spark, accept_losses=True)
+    assert ended(path, spark, "n") == [[(2,)]]
 
 
 def test_all_manifests_of_a_store_of_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from everview.storage.manifest import Manifest, Replacement
 from everview.storage.plans import PlanReader
 from everview.storage.repair import Diagnosis, RepairNotes, diagnose, readable_settings
 from everview.storage.runs import Run, TraceId
-from everview.storage.source_log import is_whole_log, log_entries, read_files
+from everview.storage.source_log import is_whole_log, log_entries, read_files, source_offsets
 from everview.storage.store import Store, write_settings
 
 _WITH_OFFSETS = ("kafka",)  # sources without files that send the same rows again
@@ -131,27 +131,27 @@ class StoreRepair:
             if not isinstance(entry, StreamEntry) or entry.source is None:
                 continue
             if is_replayable(entry):
-                if found.batch < 0:
-                    self._name_files_that_are_gone(entry)
+                self._name_files_that_are_gone(entry)
             elif found.batch < 0 or entry.source.format not in _WITH_OFFSETS:
-                text = (
-                    f"what the source {entry.source.format} of '{entry.name}' has sent cannot be read again"
-                )
-                (self.notes.unmendable if found.batch < 0 else self.notes.losses).append(text)
+                kind = self.notes.unmendable if found.batch < 0 else self.notes.losses
+                kind.append(f"what the source {entry.source.format} of '{entry.name}' has sent")
 
     def _name_files_that_are_gone(self, entry: StreamEntry) -> None:
-        """Name the files of a stream that cannot be read again from the beginning."""
+        """Name the files of a stream that were read after the batch to go on after, and are gone since."""
         checkpoint, name = self.writer.store.files.below(CHECKPOINT), source_name(entry)
         logs = log_entries(checkpoint, name)
         damaged = [path for path, _ in logs.values() if f"{CHECKPOINT}/{path}" in self.diagnosis.damaged]
         taken = self.diagnosis.last.counts.get(entry.name, (0, 0, 0))[0]
         if is_whole_log(logs) and not damaged:
+            before = read_files(
+                checkpoint, name, source_offsets(checkpoint, self.diagnosis.batch).get(name, -1)
+            )
             read = read_files(checkpoint, name, max(logs))
             there = files_with_times(read)
             for uri, time in read.items():
-                if uri not in there or there[uri][1] != time:
+                if uri not in before and (uri not in there or there[uri][1] != time):
                     self.notes.losses.append(f"rows of '{entry.name}' from {uri}: it is gone or was changed")
-        elif taken:
+        elif taken and self.diagnosis.batch < 0:
             self.notes.losses.append(
                 f"rows of '{entry.name}' from files that were removed or changed since they were read: "
                 f"which these are is not known any more ({format_count(taken, 'row')} had been taken)"

@@ -92,7 +92,7 @@ def readable_settings(files: Files, notes: RepairNotes) -> Settings:
         return Store.open(files).settings  # which says that there is no store
     if own is None:
         notes.actions.append(f"{SETTINGS_FILE} is put back from its copy")
-    elif not files.exists(SETTINGS_COPY) or files.read(SETTINGS_COPY) != encode_settings(own):
+    elif files.exists(SETTINGS_COPY) and files.read(SETTINGS_COPY) != encode_settings(own):
         notes.actions.append(f"{SETTINGS_COPY} is written anew")
     return settings
 
@@ -116,7 +116,9 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
     ]
     catalog, adopted = _readable_catalog(store, last, lost, notes)
     damaged = find_checkpoint_damage(files)
-    found = _find_base(files, intact or [last], damaged)
+    found: tuple[Manifest, int] | None = last, -1 if last.batch is None else last.batch
+    if lost or damaged or _gap(problems) or not _agrees(files, last):
+        found = _find_base(files, intact or [last], damaged)
     base, batch = found or (_begun_again(last, catalog, notes), -1)
     if base is not last and found is not None:
         notes.actions.append(f"Spark's checkpoint goes with step {base.step}: it is the last one")
@@ -132,7 +134,7 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
     mend = read_again or bool(damaged) or _gap(problems)
     if read_again:
         again = "everything" if batch < 0 else f"what came after batch {batch}"
-        notes.actions.append(f"{again} is read again from the sources by the next run")
+        notes.actions.append(f"{again} is read again by the next run, from the files that are still there")
     elif mend:
         notes.actions.append(
             "Spark's checkpoint is mended: " + ", ".join(sorted(damaged) or ["a missing file"])
@@ -175,11 +177,8 @@ def _find_base(
     One that has taken no batch is of use only if none after it has: else all is read again in any case.
     """
     for manifest in intact:
-        batch = (
-            None
-            if manifest.batch is None and manifest is not intact[0]
-            else intact_batch(files, manifest, damaged)
-        )
+        useful = manifest.batch is not None or manifest is intact[0]
+        batch = intact_batch(files, manifest, damaged) if useful else None
         if batch is not None:
             return manifest, batch
     return None
