@@ -34,7 +34,7 @@ _DENIED = re.compile(r"Permission denied|AccessDenied|AccessControlException")
 _GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
 _OF_THE_MACHINE = re.compile(
-    r"No space left on device|the disk is full|Permission denied|AccessDenied|Read-only file system"
+    r"[Nn]o space left|the disk is full|Permission denied|AccessDenied|Read-only file system"
     r"|Too many open files"
 )
 

@@ -23,6 +23,7 @@ from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, is_tempo
 from everview.storage.held import hold_manifest
 from everview.storage.lock import LOCK, acquire
 from everview.storage.manifest import Manifest
+from everview.storage.plans import PlanReader
 from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import bring_files_to_disk
 from everview.storage.store import (
@@ -117,8 +118,11 @@ def _copy(store: Store, manifest: Manifest, target: Files) -> StoreBackup:
     written: dict[str, BackupFile] = {}
     for path, data in _small_files(store, manifest):
         written[path] = _write(target, path, data)
-    for path in sorted(manifest.paths()):
+    for digest in manifest.stored_plans():
+        PlanReader(source)(digest)  # raises an error if it is damaged
+    for path in manifest.run_paths():
         source.verify(path)
+    for path in sorted(manifest.paths()):
         written[path] = _write(target, path, source.read(path))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     backup = StoreBackup(manifest.step, manifest.bound, made, store.settings, written)

@@ -161,8 +161,11 @@ class Manifest:
 
     def paths(self) -> set[str]:
         """Return all files that it names."""
-        runs = {run.path for runs in self.traces.values() for run in runs}
-        return runs | {plan_path(digest) for digest in self.stored_plans()}
+        return self.run_paths() | {plan_path(digest) for digest in self.stored_plans()}
+
+    def run_paths(self) -> set[str]:
+        """Return the files of rows that it names."""
+        return {run.path for runs in self.traces.values() for run in runs}
 
     def stored_plans(self) -> set[str]:
         """Return the digests of the plans that are in the store."""
