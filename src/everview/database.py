@@ -493,17 +493,20 @@ def status_at(path: str, for_others: bool = False) -> Status:
 def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
     from everview.ingest.waiting import waiting_rows
     from everview.storage.files import FileMissing
+    from everview.storage.sizes import view_bytes
 
     names = [e.name for e in catalog if isinstance(e, (StreamEntry, TableEntry))]
+    views = [e.name for e in catalog if isinstance(e, ViewEntry)]
     for attempt in range(_ATTEMPTS):
         manifest = store.manifest()
         try:
             waiting = waiting_rows(store.files, manifest, names)
+            sizes = view_bytes(store.files, manifest, views)
         except FileMissing:  # clean-up has removed it since: there is a later manifest
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        return store_status(catalog, manifest, waiting, now, background, error)
+        return store_status(catalog, manifest, waiting, now, background, error, sizes)
     raise AssertionError
 
 

@@ -16,15 +16,19 @@ from typing import Any
 import pyarrow.fs as arrow_fs
 import pytest
 
+from everview import operators as P
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.types import INT, TIMESTAMP
 from everview.catalog import Catalog, Lateness, StreamEntry, ViewEntry
 from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame, consolidate_frame, make_frame
+from everview.plan.views import KeptPlan
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.plans import save_plans
+from everview.storage.runs import Run, TraceId
+from everview.storage.sizes import view_bytes
 from everview.storage.store import Settings, Store
 
 LEFT = TraceId("state", "join", "left")
@@ -354,3 +358,30 @@ def test_a_store_that_is_not_local(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Store.open(files)
     assert reader.manifest() == manifest
     assert reader.trace(manifest, LEFT).read(until_after=10).height == 2
+
+
+def test_the_size_of_a_view(tmp_path: Path) -> None:
+    """Its changes and the state of its operators; what two views share counts for both."""
+    shared = P.DistinctOperator(P.ScanOperator("s", (INT,)), signed=False)
+    other = P.DistinctOperator(P.ScanOperator("r", (INT,)), signed=False)
+    files = Files(str(tmp_path))
+    save_plans(files, [shared, P.UnionOperator(shared, other)], ())
+
+    def run(size: int) -> Run:
+        return Run(f"runs/{size}", 1, 2, 3, 0, 1, size)
+
+    manifest = Manifest(
+        plans={
+            name: KeptPlan(plan.digest, plan.digest)
+            for name, plan in {"a": shared, "b": P.UnionOperator(shared, other)}.items()
+        }
+    ).with_traces(
+        {
+            TraceId("state", shared.name, "rows"): (run(1), run(2)),
+            TraceId("state", other.name, "rows"): (run(10),),
+            TraceId("view", "a"): (run(100),),
+            TraceId("complete", "a"): (run(1000),),
+            TraceId("view", "B"): (run(10000),),
+        }
+    )
+    assert view_bytes(files, manifest, ["a", "b", "new"]) == {"a": 1103, "b": 10013, "new": 0}

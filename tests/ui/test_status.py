@@ -47,6 +47,8 @@ def test_status_says_who_waits_for_whom(spark: SparkSession, tmp_path: Path, cal
             "4 rows of a wait: b is known to 2026-01-01T00:00:04.000000",
             "1 row of b waits: b is known to 2026-01-01T00:00:04.000000",
         )
+        size = sum(r.bytes for runs in db.manifest().of("view", "v").values() for r in runs)
+        assert status.views[0].bytes == size > 0, "the view keeps no state"
         assert str(status) == (
             "step 5: known to 2026-01-01T00:00:04.000000, newest row 2026-01-01T00:00:08.000000\n"
             "\n"
@@ -54,8 +56,8 @@ def test_status_says_who_waits_for_whom(spark: SparkSession, tmp_path: Path, cal
             "a       2026-01-01T00:00:08.000000  8     1     0         4\n"
             "b       2026-01-01T00:00:04.000000  2     0     0         1        holds time back\n"
             "\n"
-            "view  watermark                   complete since\n"
-            "v     2026-01-01T00:00:04.000000  the beginning of time\n"
+            "view  watermark                   complete since         bytes\n"
+            f"v     2026-01-01T00:00:04.000000  the beginning of time  {size:,}\n"
             "\n"
             "4 rows of a wait: b is known to 2026-01-01T00:00:04.000000\n"
             "1 row of b waits: b is known to 2026-01-01T00:00:04.000000"

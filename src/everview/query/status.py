@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
@@ -31,11 +32,12 @@ class StreamStatus:
 
 @dataclass(frozen=True)
 class ViewStatus:
-    """One view: the time for which it is complete, and whether its plan is another than it would be now."""
+    """One view: the time for which it is complete, its size, and what there is to say of its plan."""
 
     name: str
     since: Chronon
     watermark: Chronon
+    bytes: int = 0
     note: str = ""
 
 
@@ -70,8 +72,12 @@ def store_status(
     now: int,
     background: str = "not running",
     error: str | None = None,
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> Status:
-    """Return the state of a store by its catalog and its last manifest; `waiting` counts waiting rows."""
+    """Return the state of a store by its catalog and its last manifest.
+
+    `waiting` counts the rows that wait, `sizes` the bytes of views.
+    """
     holding = (
         holding_streams(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
     )
@@ -85,6 +91,7 @@ def store_status(
             e.name,
             manifest.since.get(e.name, LEAST),
             view_bound(manifest, e.name),
+            sizes.get(e.name, 0),
             view_note(manifest, e.name),
         )
         for e in catalog
@@ -192,12 +199,11 @@ def _lines(status: Status) -> list[str]:
         ]
         lines += ["", *table_lines(header, rows)]
     if status.views:
-        noted = any(v.note for v in status.views)
         rows = [
-            [v.name, _shown(v.watermark), instant_words(v.since), *([v.note] if noted else [])]
+            [v.name, _shown(v.watermark), instant_words(v.since), f"{v.bytes:,}", v.note]
             for v in status.views
         ]
-        header = ["view", "watermark", "complete since", *([""] if noted else [])]
+        header = ["view", "watermark", "complete since", "bytes", ""]
         lines += ["", *table_lines(header, rows)]
     if status.waits:
         lines += ["", *status.waits]
@@ -235,6 +241,7 @@ def _records(status: Status) -> Sequence[ReportRow]:
             "name": v.name,
             "watermark": watermark(v.watermark),
             "complete_since": watermark(v.since),
+            "bytes": v.bytes,
             "note": v.note or None,
         }
         for v in status.views
