@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -75,6 +75,16 @@ class CompiledView:
         """Whether it would be compiled to another plan now than the one that runs."""
         return self.kept is not None and self.kept.compiled != self.compiled.digest
 
+    def keep(self) -> KeptPlan:
+        """Return what to remember of the plan that runs; outdated, if a view that it reads is."""
+        current = not any(view.outdated for view in self._all_reads())
+        return KeptPlan(self.physical.digest, (self.compiled if current else self.physical).digest)
+
+    def _all_reads(self) -> Iterator[CompiledView]:
+        for view in self.reads:
+            yield view
+            yield from view._all_reads()
+
 
 Views = Mapping[str, CompiledView]
 
@@ -137,12 +147,10 @@ class CompiledStore:
 
     def without(self, failed: Container[str]) -> CompiledStore:
         """Return it without some of the plans that run; views over others that are left out are, too."""
-        aside = set(self.aside)
-        for name, view in self.views.items():  # each after those that it reads
-            if name in failed or any(self.views[below] in view.reads for below in aside):
-                aside.add(name)
+        gone = self.aside | {name for name in self.views if name in failed}
+        aside = _with_readers(self.catalog, self.views, gone)
         left = {n: p for n, p in self.next.items() if next_name(n) not in failed and n not in aside}
-        return replace(self, aside=frozenset(aside), next=left)
+        return replace(self, aside=aside, next=left)
 
     def operator_names(self, without: Container[str] = ()) -> set[str]:
         """Return the names under which the operators of all views, or all but some, keep their state."""
@@ -192,7 +200,17 @@ def compile_store(
         return CompiledStore(catalog, found)
     same = {name for name, view in found.items() if view is known.get(name)}
     planned = {name: plan for name, plan in before.next.items() if name in same}
-    return CompiledStore(catalog, found, before.aside & same, planned)
+    return CompiledStore(catalog, found, _with_readers(catalog, found, before.aside & same), planned)
+
+
+def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> frozenset[str]:
+    """Return some views and all that read them."""
+    found = set(aside)
+    for name in views:  # each after those that it reads
+        entry = catalog.get(name)
+        if isinstance(entry, ViewEntry) and found.intersection(entry.depends_on):
+            found.add(name)
+    return frozenset(found)
 
 
 def _compile_entry(

@@ -195,7 +195,11 @@ class Database:
         if isinstance(entry, ViewEntry):
             made = known.get(entry.name)
             assert isinstance(made, ViewEntry)
-            self._pipeline.create_view(made, known, self._views())
+            try:
+                self._pipeline.create_view(made, known, self._views())
+            except BaseException:
+                self._reload()  # it may have been created when the error came
+                raise
             declare(statement, self._catalog)
             return
         with self._pipeline.paused():

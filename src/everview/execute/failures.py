@@ -35,7 +35,8 @@ _GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
 _OF_THE_MACHINE = re.compile(
     r"[Nn]o space left|the disk is full|Permission denied|AccessDenied|Read-only file system"
-    r"|Too many open files"
+    r"|Too many open files|Connection (?:reset|refused)|[Tt]imed out|Service ?Unavailable|Input/output error"
+    r"|Stale file handle"
 )
 
 _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] = (

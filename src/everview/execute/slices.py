@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from everview.catalog import StreamEntry
+from everview.catalog import StreamEntry, ViewEntry
 from everview.compile import CompiledStore
 from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
 from everview.execute.failures import failure
@@ -18,7 +18,7 @@ from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Evaluated, Prepared
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.views import KeptPlan, next_name
+from everview.plan.views import next_name
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest, SetAside
 from everview.storage.plans import save_plans
@@ -90,18 +90,23 @@ def _set_aside(
 ) -> Manifest:
     """Return the manifest with the views that failed, and those over them, set aside."""
     aside = dict(moved.aside)
-    for name, view in views.views.items():
-        if name not in views.aside or name in aside:
+    for name in views.views:  # each after those that it reads
+        entry = views.catalog.get(name)
+        if name not in views.aside or name in aside or not isinstance(entry, ViewEntry):
             continue
-        below = next((n for n, v in views.views.items() if v in view.reads and n in aside), None)
-        if below is not None:
+        below = next((n for n in entry.depends_on if n in aside), None)
+        if name not in failed and below is not None:
             aside[name] = replace(aside[below], step=before.step + 1, bound=before.bound)
         else:
             why = failure(failed[name], doing="it cannot be evaluated")
             next_step = why.next_step or ""
             aside[name] = SetAside(before.step + 1, before.bound, name, why.what, next_step)
     gone = {name for name in moved.next if next_name(name) in failed or name in views.aside}
-    kept = {n: replace(p, stays=p.stays or n in gone) for n, p in moved.plans.items()}
+    refused = {n: plan.compiled for n, plan in moved.next.items() if next_name(n) in failed}
+    kept = {
+        n: replace(p, stays=p.stays or n in gone, refused=refused.get(n, p.refused))
+        for n, p in moved.plans.items()
+    }
     left = {name: plan for name, plan in moved.next.items() if name not in gone}
     return replace(moved, aside=aside, next=left, plans=kept)
 
@@ -114,7 +119,7 @@ def with_plans(manifest: Manifest, views: CompiledStore, files: Files) -> Manife
     for name, plan in views.plans.items():
         known = plans.get(name)
         if known is None or known.plan != plan.digest:
-            plans[name] = KeptPlan(plan.digest, plan.digest)
+            plans[name] = views.views[name].keep()
     save_plans(files, views.running.values(), manifest.stored_plans())
     return manifest if plans == manifest.plans else replace(manifest, plans=plans)
 

@@ -74,11 +74,11 @@ class Backfill:
     def streams(self) -> list[StreamEntry]:
         """Return the streams that are read again: those with a source that are read from the beginning."""
         entries = {s.relation: self.views.catalog.entries.get(s.relation.casefold()) for s in self._scans}
-        since = {s.relation for s in self._scans if s.since > BEFORE_ALL}
+        whole = {s.relation for s in self._scans if s.since == BEFORE_ALL}
         return [
             e
             for name, e in entries.items()
-            if isinstance(e, StreamEntry) and e.source is not None and name not in since
+            if isinstance(e, StreamEntry) and e.source is not None and name in whole
         ]
 
     def advance(self, manifest: Manifest, last: bool) -> None:

@@ -10,16 +10,26 @@ Where rows have no known end, the old plan stays: it is slower at worst, never w
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from pyspark.sql import functions as F
+
+from everview import operators as P
+from everview.algebra.time import INFINITY
+from everview.catalog import Catalog, ViewEntry
 from everview.compile import CompiledStore, compile_store
 from everview.errors import StoreError
+from everview.execute.catalyst import long_sql
+from everview.execute.failures import failure, is_of_the_machine
 from everview.execute.housekeeping import completed, forget
 from everview.execute.slices import with_plans
-from everview.operators.columnar.frame import BEFORE_ALL
+from everview.execute.tasks import write_rows
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import Backfill, BackfillProgress
-from everview.pipeline.views import protected, replacement_of
+from everview.pipeline.views import protected
 from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
@@ -39,22 +49,38 @@ def begin_migrations(
         if before.bound == BEFORE_ALL or before.finished:
             return views
         _require_plans(views, before)
-        target, lengths = _target(views, before)
-        stays = views.outdated.keys() - lengths.keys()
+        wanted = {
+            name: plan.digest
+            for name, plan in views.outdated.items()
+            if plan.digest != before.plans[name].refused
+        }
+        going = {name: plan for name, plan in before.next.items() if wanted.get(name) == plan.compiled}
+        target, lengths = _target(views, before, wanted.keys() - going.keys())
+        stays = views.outdated.keys() - going.keys() - lengths.keys()
         kept = {name: replace(plan, stays=name in stays) for name, plan in before.plans.items()}
-        wanted = {name: views.views[name].compiled.digest for name in lengths}
-        same = wanted == {name: plan.compiled for name, plan in before.next.items()}
-        if same and kept == before.plans:
+        if not lengths and going == before.next and kept == before.plans:
             return views
         for name in sorted(lengths):
             report(BackfillProgress((name,), "its plan is replaced by a new one"))
-        plans = {name: plan for name, plan in target.plans.items() if name in lengths}
-        beside = replace(views, next=plans)
-        after = replace(before, step=before.step + 1, plans=kept, next={})
+        after = replace(before, step=before.step + 1, plans=kept, next=going)
+        beside = replace(views, next={name: views.next[name] for name in going})
         if lengths:
-            after = _begun(writer, target, beside, after, before.bound + max(lengths.values()), report)
+            try:
+                beside, after = _begun(writer, target, beside, after, lengths, report)
+            except Exception as error:
+                if is_of_the_machine(error):
+                    raise failure(error) from error
+                after = _refused(after, wanted, lengths, failure(error))
         writer.commit_step(before, forget(after, views.catalog, beside.operator_names()))
         return end_migrations(writer, beside) or beside
+
+
+def _refused(after: Manifest, wanted: Mapping[str, str], names: Iterable[str], error: Exception) -> Manifest:
+    """Return the manifest with views that keep their plans because the new ones fail; tell of it."""
+    shown = ", ".join(f"'{name}'" for name in names)
+    warnings.warn(f"the new plans of {shown} fail, and the old ones stay: {error}", stacklevel=3)
+    kept = {name: replace(after.plans[name], stays=True, refused=wanted[name]) for name in names}
+    return replace(after, plans={**after.plans, **kept})
 
 
 def _require_plans(views: CompiledStore, before: Manifest) -> None:
@@ -69,36 +95,43 @@ def _require_plans(views: CompiledStore, before: Manifest) -> None:
         )
 
 
-def _target(views: CompiledStore, before: Manifest) -> tuple[CompiledStore, dict[str, int]]:
+def _target(
+    views: CompiledStore, before: Manifest, names: AbstractSet[str]
+) -> tuple[CompiledStore, dict[str, int]]:
     """Return the views with the new plans of those that can take them over, and the look-backs of these."""
-    names = set(views.outdated)
     streams = tuple(entry.name for entry in views.sourced_entries)
+    timelines = {e.name: e.columns.names.index(e.timelines[0].column) for e in views.streams if e.timelines}
     while True:
         starts = {name: view.start for name, view in views.views.items() if view.start is not None}
+        forgetful = {e.name for e in views.catalog if isinstance(e, ViewEntry) and e.history < INFINITY}
+        forgetful |= starts.keys()
         starts |= {name: ViewStart(before.bound, streams) for name in names}
         target = compile_store(views.catalog, starts, views)
-        known = {target.plans[name] for name in target.plans if name not in names}
-        lengths = {name: look_back(target.plans[name], known) for name in names}
+        known = {plan: int(n in forgetful) for n, plan in target.plans.items() if n not in names}
+        lengths = {name: look_back(target.plans[name], known, timelines) for name in names}
         found = {name: length for name, length in lengths.items() if length is not None}
         if len(found) == len(names):
             return target, found
-        names = set(found)
+        names = found.keys()
 
 
 def _begun(
     writer: StoreWriter,
     target: CompiledStore,
-    beside: CompiledStore,
+    views: CompiledStore,
     before: Manifest,
-    at: int,
+    lengths: Mapping[str, int],
     report: Callable[[BackfillProgress], None],
-) -> Manifest:
-    """Return the manifest with the new plans and the state that they have from the kept rows."""
-    names = tuple(beside.next)
+) -> tuple[CompiledStore, Manifest]:
+    """Return the views with the new plans beside, and the manifest with the state that these have.
+
+    They have it from the kept rows.
+    """
+    names = tuple(name for name in target.plans if name in lengths)
     kept = {plan: name for name, plan in target.plans.items() if name not in names}
     backfill = Backfill(writer, target, names, report, uuid.uuid4().hex, kept)
-    running = replace(beside, next={}).operator_names()
-    traces: dict[TraceId, tuple[Run, ...]] = {}
+    running = views.operator_names()
+    traces: dict[TraceId, tuple[Run, ...]] = {TraceId("view", next_name(name)): () for name in names}
     with protected(writer, backfill, before):
         backfill.advance(before, last=True)
         for trace, runs in backfill.runs_in_store().items():
@@ -106,25 +139,48 @@ def _begun(
                 traces[TraceId("view", next_name(trace.owner))] = runs
             elif trace.owner not in running:
                 traces[trace] = runs
-        compiled = {name: beside.views[name].compiled.digest for name in names}
-        plans = {name: NextPlan(beside.next[name].digest, compiled[name], at) for name in names}
-        with_files = with_plans(before.with_traces(traces), beside, writer.store.files)
-        return replace(with_files, next=plans)
+        at = before.bound + max(lengths.values())
+        beside = replace(views, next={**views.next, **{name: target.plans[name] for name in names}})
+        after = with_plans(before.with_traces(traces), beside, writer.store.files)
+        new = {n: NextPlan(target.plans[n].digest, views.views[n].compiled.digest, at) for n in names}
+        return beside, replace(after, next={**before.next, **new})
 
 
 def end_migrations(writer: StoreWriter, views: CompiledStore) -> CompiledStore | None:
-    """Let the new plans take over if their look-back has passed; return the views then, None if they stay."""
+    """Let new plans take over whose look-back has passed; return the views then, None if nothing changes.
+
+    From the instant after the bound on, the changes of the view are those of the new plan.
+    """
     before = writer.store.manifest()
-    if not before.next or before.finished or before.bound < max(plan.at for plan in before.next.values()):
+    due = {name: plan for name, plan in before.next.items() if plan.at <= before.bound}
+    if not due or before.finished:
         return None
-    step = before.step + 1
     after = before
-    for name, plan in before.next.items():
-        after = replacement_of(writer, before, after, name, views.plans[name], step)
+    for name, plan in due.items():
         hidden = TraceId("view", next_name(name))
-        moved = {TraceId("view", name): after.runs(hidden), hidden: (), TraceId("complete", name): ()}
+        runs = _spliced(writer, before, name, views.plans[name])
+        moved = {TraceId("view", name): runs, hidden: (), TraceId("complete", name): ()}
         kept = {**after.plans, name: KeptPlan(plan.plan, plan.compiled)}
         after = replace(after.with_traces(moved), plans=kept)
-    after = completed(before, replace(after, step=step, next={}), views.catalog)
-    writer.commit_step(before, forget(after, views.catalog, views.operator_names(without=views.next)))
+    left = {name: plan for name, plan in before.next.items() if name not in due}
+    after = completed(before, replace(after, step=before.step + 1, next=left), views.catalog)
+    writer.commit_step(before, forget(after, views.catalog, views.operator_names(without=due)))
     return writer.compiled(views.catalog, views)
+
+
+def _spliced(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> tuple[Run, ...]:
+    """Return the changes of a view up to the bound, and from then on those of its next plan.
+
+    Only runs with rows that hold beyond the bound are written anew.
+    """
+    at, view = before.bound + 1, TraceId("view", name)
+    kept = writer.kept(before, Catalog())
+    present = min(before.bound, before.present)  # what holds there is the answer of a COMPLETE view
+    ended = [run for run in before.runs(view) if run.greatest_until <= present]
+    others = [run for run in before.runs(view) if run.greatest_until > present]
+    old = kept.read(others, plan.types).where(f"{FROM} < {long_sql(at)}")
+    old = old.withColumn(UNTIL, F.expr(f"least({UNTIL}, {long_sql(at)})"))
+    new = kept.read(before.runs(TraceId("view", next_name(name))), plan.types)
+    new = new.where(f"{UNTIL} > {long_sql(at)}").withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(at)})"))
+    files = writer.store.files
+    return (*ended, *write_rows(old.unionAll(new), view, files, before.step + 1))

@@ -145,15 +145,19 @@ class Pipeline(StoreWriter):
         self._change_views(ViewChange(catalog, before, entry=entry))
 
     def resume_view(self, entry: ViewEntry, views: CompiledStore) -> None:
-        """Compute a view anew that was set aside, with those that were because of the same error."""
+        """Compute a view anew that was set aside, with all that it waits for."""
         found = self.store.manifest().aside.get(entry.name)
         if found is None:
             raise StoreError(
                 f"the view '{entry.name}' goes on: it was not set aside", next_step="nothing needs to be done"
             )
-        cause = views.catalog.get(found.because_of)
-        assert isinstance(cause, ViewEntry)
-        self._change_views(ViewChange(views.catalog, views, entry=cause, resumes=True))
+        for name in views.views:  # each after those that it reads
+            cause = views.catalog.get(name)
+            aside = self.store.manifest().aside.get(name)
+            own = aside is not None and (name == aside.because_of or name == entry.name)
+            if isinstance(cause, ViewEntry) and own and _reads(entry.name, name, views.catalog):
+                views = self.compiled(views.catalog, views)
+                self._change_views(ViewChange(views.catalog, views, entry=cause, resumes=True))
 
     def _change_views(self, change: ViewChange) -> None:
         query = self._query
@@ -288,6 +292,13 @@ class Pipeline(StoreWriter):
     def reader(self) -> Pipeline:
         """Return another pipeline of the same store on the same Spark, for another thread that only reads."""
         return Pipeline(Store.open(self.store.files.root), self.session)
+
+
+def _reads(view: str, other: str, catalog: Catalog) -> bool:
+    """Return whether a view is another one, or reads it, perhaps through others."""
+    entry = catalog.get(view)
+    below = entry.depends_on if isinstance(entry, ViewEntry) else ()
+    return view == other or any(_reads(name, other, catalog) for name in below)
 
 
 def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:

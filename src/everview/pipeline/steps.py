@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from everview.compile import CompiledStore
 from everview.execute.evaluate import without_fsync
+from everview.execute.failures import failure
 from everview.execute.slices import next_slice
 from everview.ingest.bounds import advance_bounds
 from everview.ingest.changed_files import changed_files
@@ -98,7 +99,15 @@ class StepRunner:
             report(
                 Progress(after.step, rows, after.bound, after.present, seconds, state, arrived, done.changes)
             )
-            return end_migrations(writer, done.views) or (None if done.views is views else done.views)
+            return self._taken_over(done.views) or (None if done.views is views else done.views)
+
+    def _taken_over(self, views: CompiledStore) -> CompiledStore | None:
+        """Let new plans take over that can; if that fails, the old ones go on until the next step."""
+        try:
+            return end_migrations(self._writer, views)
+        except Exception as error:
+            warnings.warn(f"a new plan could not take over yet: {failure(error)}", stacklevel=2)
+            return None
 
     def _with_changed_files(
         self, views: CompiledStore, before: Manifest, taken: IntakeResult

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -23,6 +23,7 @@ from everview.compile import CompiledStore, compile_store
 from everview.errors import PlanError
 from everview.execute.catalyst import long_sql
 from everview.execute.evaluable import require_evaluable
+from everview.execute.evaluate import scans_of
 from everview.execute.failures import explained_failures
 from everview.execute.housekeeping import completed, forget, horizons
 from everview.execute.kept import REPLACED
@@ -33,6 +34,7 @@ from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import ViewStart
+from everview.query.questions import require_going_on
 from everview.storage.manifest import Manifest, Replacement
 from everview.storage.runs import BACKFILL, Run, TraceId
 
@@ -50,9 +52,10 @@ class CatalogChange:
     before: CompiledStore
     lost: frozenset[str] = frozenset()
 
-    def compiled(self, starts: Mapping[str, ViewStart]) -> CompiledStore:
-        """Return the views of the catalog; those that have changed get new plans."""
-        return compile_store(self.catalog, starts, self.before)
+    def compiled(self, starts: Mapping[str, ViewStart], anew: Container[str] = ()) -> CompiledStore:
+        """Return the views of the catalog; those that have changed, or are computed `anew`, get new plans."""
+        others = {name: view for name, view in self.before.views.items() if name not in anew}
+        return compile_store(self.catalog, starts, replace(self.before, views=others))
 
     def require_complete(self, view: str, why: str) -> None:
         """Raise an error if a view must not begin at the bound; `why` says why it would."""
@@ -83,10 +86,8 @@ class ViewChange(CatalogChange):
         found = self.before.catalog.entries.get(self.entry.name.casefold())
         return found if isinstance(found, ViewEntry) else None
 
-    def compiled(self, starts: Mapping[str, ViewStart]) -> CompiledStore:
-        """Return the views with the new one, which gets a new plan, as do those that read it."""
-        others = {name: view for name, view in self.before.views.items() if name != self.entry.name}
-        return compile_store(self.catalog, starts, replace(self.before, views=others))
+    def compiled(self, starts: Mapping[str, ViewStart], anew: Container[str] = ()) -> CompiledStore:
+        return super().compiled(starts, (self.entry.name, *(n for n in self.before.views if n in anew)))
 
     def names(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the views that must be computed: the new one, and those whose plans change with it."""
@@ -142,7 +143,14 @@ def change_views(
             pause()
         with writer.one_at_a_time:
             before = writer.store.manifest()
-            if plan.incomplete and before.step != manifest.step:
+            then, now = ((m.plans, m.next, m.aside) for m in (manifest, before))
+            stale = then != now  # a step has set a view aside, or a new plan has taken over
+            if stale:
+                change = replace(change, before=writer.compiled(change.before.catalog, change.before))
+                for name in change.entry.depends_on:
+                    require_going_on(before, name)
+                names = change.names(before)
+            if stale or (plan.incomplete and before.step != manifest.step):
                 plan = plan_backfill(writer, change, names, before, report, plan.backfill.token)
             plan.backfill.advance(before, last=True)
             after = joined_manifest(writer, change, plan, before)
@@ -200,7 +208,7 @@ def plan_backfill(
 ) -> BackfillPlan:
     """Find out where the new views can begin; refuse to replace a view by one that is not complete."""
     starts = {name: start for name, start in manifest.starts.items() if name not in names}
-    views = change.compiled(starts)
+    views = change.compiled(starts, names)
     ended = horizons(manifest, change.catalog)
     problems: dict[str, str | None] = {}
 
@@ -229,7 +237,7 @@ def plan_backfill(
             incomplete[name] = f"it reads '{last}', which is known from there on"
         if name in incomplete:
             change.require_complete(name, incomplete[name])
-    views = change.compiled(starts)
+    views = change.compiled(starts, names)
     kept = _kept_plans(views, names, {} if forgetful else ended)
     backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
     return BackfillPlan(backfill, starts, incomplete)
@@ -244,8 +252,17 @@ def _kept_plans(
     `ended`, because their view keeps no longer history, are left out, if they could be computed again.
     """
     others = [v for v in views.plans if v not in names]
-    whole = [v for v in others if TraceId("view", v) not in ended or views.views[v].start is not None]
+    whole = [
+        v
+        for v in others
+        if TraceId("view", v) not in ended or views.views[v].start is not None or _is_dated(views.plans[v])
+    ]
     return {views.plans[v]: v for v in whole}
+
+
+def _is_dated(plan: P.Operator) -> bool:
+    """Return whether a plan reads a stream only from an instant on, as one does that has taken over."""
+    return any(scan.since > BEFORE_ALL for scan in scans_of([plan]))
 
 
 def _inputs(plan: P.Operator, kept: Mapping[P.Operator, str]) -> tuple[set[str], set[str]]:
@@ -310,20 +327,23 @@ def replacement_of(
 
     Without `old`, the changes of the view begin anew.
     """
+    found = before.aside.get(name)
+    at = (before.bound if found is None else found.bound) + 1
     known = before.replaced.get(name)
     followed = known.followed_from if known is not None and old is not None else 0
-    done = Replacement(step, before.bound + 1, old is None, followed if old is not None else step)
+    done = Replacement(step, at, old is None, followed if old is not None else step)
     trace = TraceId("view", name, REPLACED)
     runs: tuple[Run, ...] = ()
     if old is not None:
-        runs = write_rows(_earlier_changes(writer, before, name, old), trace, writer.store.files, step)
+        runs = write_rows(_earlier_changes(writer, before, name, old, at), trace, writer.store.files, step)
     return replace(after.with_traces({trace: runs}), replaced={**after.replaced, name: done})
 
 
-def _earlier_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> DataFrame:
-    """Return the changes of a view up to the bound, as they were before it is replaced."""
+def _earlier_changes(
+    writer: StoreWriter, before: Manifest, name: str, plan: P.Operator, end: int
+) -> DataFrame:
+    """Return the changes of a view before an instant, as they were before it is replaced."""
     kept = writer.kept(before, Catalog())
-    end = before.bound + 1
     runs = before.runs(TraceId("view", name))
     rows = kept.read(runs, plan.types).where(f"{FROM} < {long_sql(end)}")
     known = before.replaced.get(name)

@@ -8,16 +8,18 @@ at which the last of these rows has ended. A time window says when that is; with
 >>> from everview.algebra.windows import Range
 >>> late = P.ScanOperator("s", (INT, TIMESTAMP), since=100)
 >>> window = P.TimeWindowOperator(late, 1, Range(60))
->>> look_back(P.DistinctOperator(window, signed=False), ()), look_back(late, ())
+>>> look_back(P.DistinctOperator(window, signed=False), {}, {"s": 1}), look_back(late, {}, {"s": 1})
 (61, None)
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 
 from everview import operators as P
+from everview.algebra.expressions import Column
 from everview.algebra.windows import Range
+from everview.operators.base import position_of
 from everview.operators.columnar.frame import BEFORE_ALL
 
 # What holds at an instant depends only on what their inputs hold at that instant.
@@ -27,21 +29,25 @@ _SNAPSHOT_REDUCIBLE = (
 )  # fmt: skip
 
 
-def look_back(plan: P.Operator, known: Container[P.Operator]) -> int | None:
+def look_back(plan: P.Operator, known: Mapping[P.Operator, int], timelines: Mapping[str, int]) -> int | None:
     """Return after which time the answers of a plan no longer depend on missing rows; None: perhaps never.
 
-    Plans in `known` miss no rows, and neither do scans from the beginning.
+    Plans in `known` start from kept changes: 0 if all of these are kept, else 1, as what held before does
+    not matter to snapshot-reducible operators. Scans from the beginning miss nothing. `timelines` has the
+    column of each stream's first time line: only that says when a row came.
     """
     if plan in known:
-        return 0
+        return known[plan]
     match plan:
         case P.ScanOperator(since=since):
             return 0 if since == BEFORE_ALL else None
-        case P.TimeWindowOperator(below, _, Range() as window) if _is_late_stream(below):
+        case P.TimeWindowOperator(below, column, Range() as window) if _is_time_of_late(
+            below, column, timelines
+        ):
             return window.extent + window.slide + window.lag
-    below_plan = [look_back(below, known) for below in plan.inputs]
-    longest = max((b for b in below_plan if b is not None), default=0)
-    if None in below_plan:
+    inputs = [look_back(below, known, timelines) for below in plan.inputs]
+    longest = max((length for length in inputs if length is not None), default=0)
+    if None in inputs:
         return None
     match plan:
         case P.SyncEveryOperator(_, grid):
@@ -51,8 +57,14 @@ def look_back(plan: P.Operator, known: Container[P.Operator]) -> int | None:
     return None
 
 
-def _is_late_stream(plan: P.Operator) -> bool:
-    """Return whether a plan has the rows of a stream from an instant on, one by one."""
+def _is_time_of_late(plan: P.Operator, column: int, timelines: Mapping[str, int]) -> bool:
+    """Return whether a column is the first time line of a stream that is read from an instant on."""
     while isinstance(plan, (P.FilterOperator, P.ProjectOperator)):
+        if isinstance(plan, P.ProjectOperator):
+            output = plan.outputs[column]
+            if not isinstance(output, Column):
+                return False
+            column = position_of(output)
         plan = plan.input
-    return isinstance(plan, P.ScanOperator)
+    late = isinstance(plan, P.ScanOperator) and plan.since > BEFORE_ALL
+    return late and isinstance(plan, P.ScanOperator) and timelines.get(plan.relation) == column

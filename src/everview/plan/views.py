@@ -32,12 +32,14 @@ class KeptPlan:
 
     They differ where the view has taken a new plan over while it ran: that one reads its streams only from
     then on. Compiled again to the same plan, a view is not outdated. `stays` says that it is, and keeps its
-    plan: there is no instant at which another one could take over.
+    plan: there is no instant at which another one could take over, or that one failed. `refused` is the
+    digest of one that failed, as compiled.
     """
 
     plan: str
     compiled: str
     stays: bool = False
+    refused: str = ""
 
 
 @dataclass(frozen=True)

@@ -295,7 +295,8 @@ class Server:
         if connection is None:
             self._show_warning(message, *where, **more)
         else:
-            connection.send(M.message_frame(M.Warned(str(message))))
+            with suppress(ClientGone):  # what is being done goes on
+                connection.send(M.message_frame(M.Warned(str(message))))
 
 
 async def _read_request(reader: asyncio.StreamReader, connection: Connection) -> M.Request | None:

@@ -1,15 +1,15 @@
 """The plans that the state of a store belongs to, as JSON: one file each (DESIGN section 9).
 
-A plan is a list of operators, each after its inputs; a part that is the plan of another view is only
-referred to. An operator is stored with its digest, so that its state is found again also by a release in
-which the same fields would give another one. A file is named by the digest and never changed.
+A plan is a list of operators, each after its inputs. An operator is stored with its digest, so that its
+state is found again also by a release in which the same fields would give another one. A file is named by
+the digest and never changed.
 
 >>> from everview.algebra.types import INT
 >>> from everview.operators import DistinctOperator, ScanOperator
 >>> plan = DistinctOperator(ScanOperator("s", (INT,)), signed=False)
->>> print(encode_plan(plan, {}).decode())  # doctest: +ELLIPSIS
+>>> print(encode_plan(plan).decode())  # doctest: +ELLIPSIS
 {"format":1,"crc32":...,"operators":[{"is":"ScanOperator","digest":"...","rows":[],"relation":"s",...
->>> decode_plan(encode_plan(plan, {}), {}.__getitem__) == plan
+>>> decode_plan(encode_plan(plan)) == plan
 True
 """
 
@@ -46,10 +46,7 @@ _RECORDS = (AggregateColumn, DataType, Grid, InputRows, W.Range, W.Fixed, W.Band
 
 
 class StoredPlan(msgspec.Struct):
-    """A plan as it is stored: its operators, each after its inputs. The last one is the plan.
-
-    An input that is the plan of another view is stored as the digest of that plan.
-    """
+    """A plan as it is stored: its operators, each after its inputs. The last one is the plan."""
 
     format: int
     crc32: int
@@ -59,7 +56,7 @@ class StoredPlan(msgspec.Struct):
 def save_plans(files: Files, plans: Iterable[P.Operator], stored: Container[str]) -> list[str]:
     """Write the plans whose digests are not among those that are stored; return the new files."""
     wanted = {plan.digest: plan for plan in plans}
-    new = {plan_path(d): encode_plan(plan, wanted) for d, plan in wanted.items() if d not in stored}
+    new = {plan_path(d): encode_plan(plan) for d, plan in wanted.items() if d not in stored}
     for path, data in new.items():
         files.write(path, data)
     return list(new)
@@ -86,7 +83,7 @@ class PlanReader:
             path = plan_path(digest)
             data = self._files.read(path)
             try:
-                plan = decode_plan(data, self)
+                plan = decode_plan(data)
                 if plan.digest != digest:
                     raise ValueError(f"it is the plan {plan.digest}")
             except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -95,14 +92,12 @@ class PlanReader:
         return self._known[digest]
 
 
-def encode_plan(plan: P.Operator, others: Container[str]) -> bytes:
-    """Return a plan as JSON; parts whose digests are among `others` are only referred to."""
+def encode_plan(plan: P.Operator) -> bytes:
+    """Return a plan as JSON."""
     operators: list[dict[str, Any]] = []
     numbers: dict[P.Operator, int] = {}
 
     def reference(part: P.Operator) -> dict[str, Any]:
-        if part is not plan and part.digest in others:
-            return {"is": "plan", "digest": part.digest}
         if part not in numbers:
             encoded = _encode_fields(part, reference)
             numbers[part] = len(operators)
@@ -114,11 +109,8 @@ def encode_plan(plan: P.Operator, others: Container[str]) -> bytes:
     return msgspec.json.encode(StoredPlan(PLAN_FORMAT, zlib.crc32(body), msgspec.Raw(body)))
 
 
-def decode_plan(data: bytes, other: Callable[[str], P.Operator]) -> P.Operator:
-    """Return the plan that was stored; ValueError if it is none, StoreError if this release does not know it.
-
-    `other` returns a plan that it may refer to, by its digest.
-    """
+def decode_plan(data: bytes) -> P.Operator:
+    """Return the plan that was stored; ValueError if it is none, StoreError if it is of a later release."""
     stored = msgspec.json.decode(data, type=StoredPlan)
     if zlib.crc32(memoryview(stored.operators)) != stored.crc32:
         raise ValueError("its checksum is wrong")
@@ -133,8 +125,6 @@ def decode_plan(data: bytes, other: Callable[[str], P.Operator]) -> P.Operator:
         match value:
             case {"is": "operator", "number": number}:
                 return known[number]
-            case {"is": "plan", "digest": digest}:
-                return other(digest)
             case {"is": "Decimal", "value": text}:
                 return Decimal(text)
             case {"is": "bytes", "value": text}:
