@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import everview
 from everview.database import Database
 from everview.storage import manifest as manifests
-from everview.storage.runs import FOLDERS
+from everview.storage.runs import FOLDERS, PLANS
 from tests.engine.crash import IN_DRIVER, IN_TASKS, MOMENTS, Kill, run_victim
 from tests.engine.feeding import Feed, Rows, everything
 
@@ -80,7 +80,7 @@ def _require_clean(db: Database) -> None:
     """Nothing is left of all the steps that were cut off."""
     files = db._pipeline.store.files
     named = set().union(*(manifests.read(files, step).paths() for step in manifests.list_steps(files)))
-    there = {f.path for folder in FOLDERS.values() for f in files.list_files(folder)}
+    there = {f.path for folder in (*FOLDERS.values(), PLANS) for f in files.list_files(folder)}
     assert there == named
 
 

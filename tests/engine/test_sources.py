@@ -282,6 +282,7 @@ def test_what_a_manifest_names_is_on_the_disk(
         named = {store / path for path in db.manifest().paths()}
     assert {path.relative_to(store).parts[0] for path in named} == {
         "inbox",
+        "plans",
         "ports",
         "rejected",
         "runs",
