@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -39,9 +40,16 @@ class WithoutSpark:
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for the sockets of this user; `tmp_path` may be too long for a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        yield Path(short) / "everview"
+
+
+@pytest.fixture
+def path(tmp_path: Path, runtime: Path) -> str:
     """A store with a stream, and a place of its own for its socket."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     store = str(tmp_path / "store")
     with everview.connect(store) as db:
         db.execute(STREAM)

@@ -14,13 +14,6 @@ from everview.server.client import find_server
 from everview.server.place import make_folder, require_own_folder, socket_path
 
 
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for the sockets of this user."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path / "everview"
-
-
 def test_the_path_is_short_and_one_for_a_store(runtime: Path, tmp_path: Path) -> None:
     store = tmp_path / "a" / "store"
     store.mkdir(parents=True)

@@ -423,7 +423,7 @@ def test_a_socket_left_behind_is_replaced(path: str, held: WithoutSpark) -> None
         server.stop()
 
 
-def test_the_errors_of_a_folder(path: str, held: WithoutSpark, tmp_path: Path) -> None:
-    (tmp_path / "everview").mkdir(mode=0o750)
+def test_the_errors_of_a_folder(path: str, held: WithoutSpark, runtime: Path) -> None:
+    runtime.mkdir(mode=0o750)
     with pytest.raises(StoreError, match="not 0700"):
         Server(path, held).start()  # type: ignore[arg-type]

@@ -225,3 +225,11 @@ def bound(statement: exp.Expr, sql: str) -> str | None:
         return shown(bind_statement(statement, Script(sql), known()), known())
     except (EverviewError, AttributeError, KeyError, TypeError, ValueError, IndexError):
         return None
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT '\ud800' AS x", "SELECT 1 AS `\udfff`", "CREATE STREAM `a\ud800` (k INT)"]
+)
+def test_half_of_a_surrogate_pair_is_no_text(text: str) -> None:
+    with pytest.raises(EverviewError, match=r"'\\ud[0-9a-f]{3}', is half of a pair and no text"):
+        parse_script(text)

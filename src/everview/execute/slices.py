@@ -95,7 +95,7 @@ def _set_aside(
         if name not in views.aside or name in aside or not isinstance(entry, ViewEntry):
             continue
         below = next((n for n in entry.depends_on if n in aside), None)
-        if name not in failed and below is not None:
+        if below is not None:  # whatever it is missing itself, it can only go on when that one does
             aside[name] = replace(aside[below], step=before.step + 1, bound=before.bound)
         else:
             why = failure(failed[name], doing="it cannot be evaluated")

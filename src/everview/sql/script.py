@@ -66,6 +66,7 @@ def parse_script(text: str) -> list[exp.Expr]:
     >>> [type(s).__name__ for s in parse_script("SELECT 1; -- one\\n SHOW VIEWS;")]
     ['Select', 'ShowSyntax']
     """
+    _require_text(text)
     dialect = Everview()
     try:
         tokens = dialect.tokenize(text)
@@ -85,6 +86,18 @@ def parse_script(text: str) -> list[exp.Expr]:
         what = _TOO_DEEP if isinstance(error, RecursionError) else "this could not be parsed"
         raise SqlError(what, place=Place.of(text, 0), next_step=_SPLIT) from None
     return [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def _require_text(text: str) -> None:
+    """Refuse half of a surrogate pair: it has no UTF-8, and neither Spark nor a file can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError(
+            f"this character, {text[error.start]!a}, is half of a pair and no text",
+            place=Place.of(text.encode(errors="replace").decode(), error.start, error.start),
+            next_step="write the whole character",
+        ) from None
 
 
 def parse_one(text: str) -> exp.Expr:
