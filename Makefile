@@ -4,6 +4,9 @@
 
 BIN := .venv/bin
 
+# The tests start Python some hundred times: without the cached bytecode each start compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 

@@ -7,6 +7,7 @@ import pytest
 from bench.harness import compare
 
 
+@pytest.mark.slow
 def test_the_ratio_says_how_many_times_as_fast_we_are(capsys: pytest.CaptureFixture[str]) -> None:
     result = compare("naps", ours=lambda: time.sleep(0.002), peer=lambda: time.sleep(0.02), runs=3)
     assert result.ratio > 2

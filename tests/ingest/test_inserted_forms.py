@@ -97,6 +97,7 @@ def outcome(rows: Callable[[], object], entry: TableEntry) -> object:
     return [repr(value) for value in stored]
 
 
+@pytest.mark.slow
 @given(columns())
 @settings(max_examples=400, deadline=None)
 def test_every_form_is_taken_or_refused_alike(case: tuple[T.DataType, list[object], pl.DataType]) -> None:

@@ -203,6 +203,7 @@ def test_values_of_python_are_taken_alike(values: list[Any], type_: T.DataType) 
     assert outcome(pl.DataFrame({"v": pl.Series(values, dtype=pl.Object)}), type_) == wanted
 
 
+@pytest.mark.slow
 @given(random_arrow.cases(TYPES))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_of_arrow_are_taken_as_their_values(case: tuple[pa.Array, T.DataType]) -> None:

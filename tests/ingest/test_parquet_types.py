@@ -115,6 +115,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.Table.from_arrays([draw(random_arrow.columns(size)) for _ in names], names)
 
 
+@pytest.mark.slow
 @given(tables(), st.sampled_from(TYPES))
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_row_has_its_outcome(

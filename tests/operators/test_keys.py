@@ -144,6 +144,7 @@ def alike(monkeypatch: pytest.MonkeyPatch) -> None:
 SEEDS = range(60)
 
 
+@pytest.mark.slow
 def test_joins_tell_keys_apart(alike: None) -> None:
     plan = N.Join(kernels.S, kernels.R, Comparison("=", kernels.S.column("k"), kernels.R.column("j")))
     inputs = {"s": Input(kernels.LEFT, kernels.pair, True), "r": Input(kernels.RIGHT, kernels.pair, True)}
@@ -155,6 +156,7 @@ def test_joins_tell_keys_apart(alike: None) -> None:
         check(seed, inputs, step, kernels.two_sides, plan)
 
 
+@pytest.mark.slow
 def test_counts_tell_records_apart(alike: None) -> None:
     plan = N.Difference(kernels.S, N.Stream("r", kernels.S.columns))
     inputs = {"s": Input(kernels.LEFT, kernels.pair, True), "r": Input(kernels.LEFT, kernels.pair, True)}
@@ -177,6 +179,7 @@ def test_counts_tell_records_apart(alike: None) -> None:
         )
 
 
+@pytest.mark.slow
 def test_distinct_tells_records_apart(alike: None) -> None:
     inputs = {"s": Input(kernels.LEFT, kernels.pair)}
     for seed in SEEDS:
@@ -184,6 +187,7 @@ def test_distinct_tells_records_apart(alike: None) -> None:
               lambda new: {"covered": new[0].clear()}, N.Distinct(kernels.S))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sweeps_tell_groups_apart(alike: None) -> None:
     for seed in SEEDS:
         plan = Sweep(("k",), tuple(random.Random(seed).sample(kernels.CALLS, 4)), signed=seed % 2 == 0)
@@ -201,6 +205,7 @@ def test_sweeps_tell_groups_apart(alike: None) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_windows_of_rows_tell_partitions_apart(alike: None) -> None:
     def step(new: Sequence[Frame], state: dict[str, Frame], slice_: Slice) -> Increment:
         return latest_rows(new[0], state, slice_, 2, ["k"], ["ts", "k", "v"])

@@ -21,6 +21,7 @@ from everview.plan.lower import STRATEGIES, lower
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable
+from tests.lanes import one_in
 from tests.pipeline import Pipeline, StagedPipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES
@@ -90,7 +91,7 @@ def check(plans: Mapping[str, N.Node], seed: int, strategy: str = "UPA") -> None
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(c, id=c.sql, marks=[pytest.mark.slow] * (i % 2)) for i, c in enumerate(CASES)],
+    one_in(5, CASES, lambda c: c.sql),
 )
 def test_queries(case) -> None:  # type: ignore[no-untyped-def]
     plan = plan_of(case.sql, CATALOG)

@@ -24,6 +24,7 @@ from everview.plan.lower import Lowering, lower
 from everview.sql import plan_of
 from everview.temporal.life import is_known, life
 from everview.temporal.runnable import require_runnable
+from tests.lanes import one_in
 from tests.pipeline import Pipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES as QUERIES
@@ -263,7 +264,7 @@ def test_random_queries_keep_no_row_longer_than_said(sql: str, seed: int) -> Non
     run_step_by_step(plan, seed)
 
 
-@pytest.mark.parametrize("case", QUERIES, ids=lambda c: c.sql)
+@pytest.mark.parametrize("case", one_in(5, QUERIES, lambda c: c.sql))
 def test_expiry_buckets_are_said_where_there_are_any(case) -> None:  # type: ignore[no-untyped-def]
     plan = plan_of(case.sql, CATALOG)
     pipeline = Pipeline(lower(plan))
@@ -358,6 +359,7 @@ def state_after(plan: N.Node, instants: int, different: int) -> int:
     return sum(rows.height for _, rows in small(pipeline, b0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [plan for plan, _ in GROWING], ids=lambda v: type(v).__name__)
 def test_what_is_said_to_grow_does(plan: N.Node) -> None:
     """With ever new values also where only different records are kept."""

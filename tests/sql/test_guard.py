@@ -11,6 +11,7 @@ from everview.errors import EverviewError
 from everview.sql import Script, bind_script, bind_statement, parse_script
 from everview.sql.expressions import _HANDLERS
 from everview.sql.guard import USED
+from tests.lanes import one_in
 from tests.sql.golden_cases import shown
 from tests.sql.oracle import known
 
@@ -71,16 +72,12 @@ def test_every_kind_that_is_guarded_stands_in_a_sample() -> None:
     assert set(USED) - aside <= found
 
 
-ARGUMENTS = [
-    pytest.param(kind, name, id=f"{kind.__name__}.{name}")
-    for kind, used in USED.items()
-    for name in kind.arg_types
-    if name not in used
-]
+ARGUMENTS = [(kind, name) for kind, used in USED.items() for name in kind.arg_types if name not in used]
 
 
-@pytest.mark.parametrize(("kind", "name"), ARGUMENTS)
-def test_an_argument_that_is_not_used_is_refused_with_its_place(kind: type[exp.Expr], name: str) -> None:
+@pytest.mark.parametrize("argument", one_in(5, ARGUMENTS, lambda pair: f"{pair[0].__name__}.{pair[1]}"))
+def test_an_argument_that_is_not_used_is_refused_with_its_place(argument: tuple[type[exp.Expr], str]) -> None:
+    kind, name = argument
     for garbage in GARBAGE:
         for statement, node, script in nodes_of(kind):
             node.set(name, garbage)
@@ -95,7 +92,7 @@ for stranger in STRANGERS:
     stranger.meta.update(start=0, end=0)  # as the parser notes it
 
 
-@pytest.mark.parametrize("sql", SAMPLES)
+@pytest.mark.parametrize("sql", one_in(5, SAMPLES))
 def test_an_argument_of_another_kind_is_refused_with_its_place(sql: str) -> None:
     """A parameter in the place of any part of a query."""
     count = len(list(parse_script(sql)[0].walk()))
@@ -204,7 +201,7 @@ IDLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", SAMPLES)
+@pytest.mark.parametrize("sql", one_in(5, SAMPLES))
 def test_an_argument_that_is_used_matters(sql: str) -> None:
     """Without it the statement is bound to something else, or not at all."""
     whole = bound(parse_script(sql)[0], sql)

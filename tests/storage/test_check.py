@@ -19,6 +19,7 @@ from everview.storage.runs import TraceId
 from everview.storage.store import Settings, Store
 from everview.storage.trace import Trace
 from everview.ui.cli import main
+from tests.lanes import one_in
 
 TRACES = [TraceId("state", "join", "left"), TraceId("view", "v"), TraceId("inbox", "s"), TraceId("late", "s")]
 
@@ -78,7 +79,7 @@ def damage(path: Path, rng: random.Random) -> str:
     return f"{kind} {file.relative_to(path)}"
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", one_in(5, range(150)))
 def test_damage_is_noticed_or_without_effect(good: Path, tmp_path: Path, seed: int) -> None:
     path = tmp_path / "store"
     shutil.copytree(good, path)

@@ -23,6 +23,7 @@ from everview.sql import plan_of
 from everview.temporal.ages import age
 from everview.temporal.patterns import Pattern, arrival, edge
 from everview.temporal.runnable import require_runnable
+from tests.lanes import one_in
 from tests.pipeline import Pipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES
@@ -109,7 +110,7 @@ AGES = {
 }
 
 
-@pytest.mark.parametrize("sql", AGES)
+@pytest.mark.parametrize("sql", one_in(4, AGES))
 def test_rows_are_as_old_as_is_said(sql: str) -> None:
     """With a row of each stream at every instant, some row is as old as can be, and none is older."""
     plan = plan_of(sql, CATALOG)
@@ -136,7 +137,7 @@ def checked(sql: str, seed: int) -> None:
     claims_hold(plan, seed)
 
 
-@pytest.mark.parametrize("sql", SIDES)
+@pytest.mark.parametrize("sql", one_in(4, SIDES))
 def test_streams_and_windows(sql: str) -> None:
     for seed, above in enumerate(PLANS):
         checked(f"SELECT * FROM ({above.format(sql, US=US)}) [ROWS 2]", seed)
@@ -151,6 +152,7 @@ def test_unions(left: str, right: str, above: str, seed: int) -> None:
     checked(f"SELECT * FROM ({union}) [ROWS 2]", seed)
 
 
+@pytest.mark.slow
 def test_a_union_of_streams_with_different_points() -> None:
     """Rows of the slower side come after those of the other that are younger; no window of rows loses one."""
     side = "SELECT k, ts FROM {} {} SYNC EVERY {} {}"

@@ -105,6 +105,7 @@ def test_explain_a_script_beside_what_the_store_has(store: str) -> None:
     assert both.stderr.startswith("there is already a stream 's' with another definition\n  line 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["text", "svg", "json"])
 def test_who_reads_a_plan_may_stop_reading(format: str, tmp_path: Path) -> None:
     """As `| head -1` does; here before anything is written."""

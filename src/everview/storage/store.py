@@ -373,9 +373,12 @@ def _settings_checksum(body: Mapping[str, object]) -> int:
 
 
 def write_settings(files: Files, settings: Settings) -> None:
-    """Write the settings of a store and their copy; the settings last: they make a folder a store."""
-    files.write(SETTINGS_COPY, encode_settings(settings))
+    """Write the settings of a store, which make a folder a store, and then their copy.
+
+    In this order, another process that looks meanwhile sees an empty folder or a store.
+    """
     files.write(SETTINGS_FILE, encode_settings(settings))
+    files.write(SETTINGS_COPY, encode_settings(settings))
 
 
 def _create(files: Files, settings: Settings) -> Settings:
