@@ -130,6 +130,8 @@ class TableEntry:
 class ViewEntry:
     """A view; `history` is how long its changes are retained, in microseconds, or for ever.
 
+    The last `least_changes` are retained however old they are.
+
     `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
     """
 
@@ -139,7 +141,21 @@ class ViewEntry:
     history: int = INFINITY
     depends_on: tuple[str, ...] = ()
     column_names: tuple[str, ...] = ()
+    least_changes: int = 0
     kind = "view"
+
+    def remembers_more(self, other: ViewEntry) -> bool:
+        """Return whether changes that the other view forgets are retained by this one.
+
+        >>> day, year = ViewEntry("v", "", history=1), ViewEntry("v", "", history=365)
+        >>> year.remembers_more(day), day.remembers_more(year), day.remembers_more(day)
+        (True, False, False)
+        >>> ViewEntry("v", "", history=1, least_changes=9).remembers_more(day)
+        True
+        """
+        return other.history < INFINITY and (
+            self.history > other.history or self.least_changes > other.least_changes
+        )
 
 
 @dataclass(frozen=True)
@@ -360,6 +376,7 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
             history = "forever" if entry.history == INFINITY else entry.history
             out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
             out |= {"sql": entry.sql, "complete": entry.complete, "history": history}
+            out |= {"least_changes": entry.least_changes} if entry.least_changes else {}
             out["depends_on"] = list(entry.depends_on)
         case EventStreamEntry():
             out |= {"sql": entry.sql, "timelines": list(entry.timelines)}
@@ -402,7 +419,8 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
             names = tuple(d.get("column_names", ()))  # older catalogs have none
-            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names)
+            least = d.get("least_changes", 0)
+            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names, least)
         case "event stream":
             return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
     raise StoreError(

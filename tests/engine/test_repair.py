@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import everview
 from everview.maintenance import check_at, repair
+from everview.storage.runs import TraceId
 from everview.ui.cli import main
 from tests.engine.damages import (
     catalog_deleted,
@@ -242,3 +243,18 @@ def test_the_command_line_of_a_repair(
     with pytest.raises(SystemExit, match="1"):
         main(["repair", "--path", str(tmp_path / "none")])
     assert "there is no Everview store at" in capsys.readouterr().err
+
+
+def test_inserted_rows_that_were_merged_in_a_lost_step(spark: SparkSession, tmp_path: Path) -> None:
+    """The rows of one insertion are taken from its own file; those that were merged with it are not lost."""
+    path = tmp_path / "store"
+    with everview.connect(str(path), spark, partitions=1) as db:
+        db.execute("CREATE STREAM h (k INT, ts TIMESTAMP, TIMELINE ts); CREATE VIEW v AS SELECT k FROM h")
+        for k in range(8):
+            db.insert("h", [{"k": k, "ts": "2026-01-01 00:00:01"}])
+        assert len(db.manifest().of("inbox", "h")[TraceId("inbox", "h")]) == 1
+    flip(max((path / "manifests").glob("*.json")))
+    assert "1 row of 'h', inserted in step 8" in mend(path, spark)
+    with everview.connect(str(path), spark) as db:
+        db.run(finish=True)
+        assert sorted(r.k for r in db.query("SELECT k FROM v").collect()) == list(range(8))

@@ -228,8 +228,8 @@ MENDED: list[Damage] = [
 
 READ_AGAIN: list[Damage] = [
     runs("state"), runs("view", "sums"), runs("inbox", "orders"), damaged_last_manifest,
-    last_manifests_deleted, newest_offsets_deleted, newest_batch_deleted, newest_log_entry_damaged, offsets_damaged,
-    everything_small_at_once,
+    last_manifests_deleted, newest_offsets_deleted, newest_batch_deleted, newest_log_entry_damaged,
+    offsets_damaged, everything_small_at_once,
 ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def test_a_script_with_views_that_share() -> None:
     assert (
         explain(script)
         == """\
-#1 View near  · expires within 10 s (WK) · state: its changes, for ever
+#1 View near  · expires within 10 s (WK) · state: its changes, 1 wk
   Project s.k, s.v  · expires within 10 s (WK)
     Join ON s.k = r.k  · expires within 10 s (WK) · state: both inputs, 10 s
       Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
@@ -47,13 +47,13 @@ def test_a_script_with_views_that_share() -> None:
       Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
         Stream r (k INT, w INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts
 
-View per_k  · may be retracted (WK±) · state: its changes, for ever
+View per_k  · may be retracted (WK±) · state: its changes, 1 wk
   Project k, `count(*)` AS n  · may be retracted (WK±)
     Aggregate count(*) BY near.k  · may be retracted (WK±) · state: a value per group, 10 s; \
 ends to come, 10 s, in expiry buckets
       = #1 View near, shared  · expires within 10 s (WK)
 
-View kinds  · expires within 10 s (WK) · state: its changes, for ever
+View kinds  · expires within 10 s (WK) · state: its changes, 1 wk
   Distinct  · expires within 10 s (WK) · δ*, state: what is covered, 10 s
     Project s.v  · expires within 10 s (WKS)
       Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
@@ -137,7 +137,7 @@ Event stream met
       Alias f  · append-only (MON)
         = #1 View fresh, shared  · append-only (MON)
   keeps the rows of its streams as long as its conditions can still need them""", """\
-View n  · may be retracted (WK±) · state: its changes, for ever
+View n  · may be retracted (WK±) · state: its changes, 1 wk
   Project `count(*)` AS n  · may be retracted (WK±)
     Aggregate count(*)  · may be retracted (WK±) · state: one value
       Stream met (k INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound as far as its query is final

@@ -51,7 +51,7 @@ def test_explain_a_file(tmp_path: Path) -> None:
     )
     done = process("explain", "v.sql", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0] == "View v  · expires within 1 µs (WKS) · state: its changes, for ever"
+    assert done.stdout.splitlines()[0] == "View v  · expires within 1 µs (WKS) · state: its changes, 1 wk"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_explain_knows_the_names_of_a_store(store: str, tmp_path: Path, named: b
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
         "Project w.v  · expires within 1 µs (WKS)\n"
-        "  View w  · expires within 1 µs (WKS) · state: its changes, for ever"
+        "  View w  · expires within 1 µs (WKS) · state: its changes, 1 wk"
     )
 
 

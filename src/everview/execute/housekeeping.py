@@ -36,12 +36,41 @@ _MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and
 def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
     """Return the instant up to which the changes of each view may be forgotten."""
     seen = min(manifest.bound, manifest.present)
-    return {
-        TraceId("view", e.name, part): seen - e.history
+    ended = {
+        e.name: manifest.forgotten.get(e.name, BEFORE_ALL) if e.least_changes else seen - e.history
         for e in catalog
         if isinstance(e, ViewEntry) and e.history < INFINITY and seen > BEFORE_ALL + e.history
+    }
+    return {
+        TraceId("view", name, part): instant
+        for name, instant in ended.items()
+        if instant > BEFORE_ALL
         for part in ("", REPLACED)
     }
+
+
+def _forgotten(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
+    """Return up to which instant views forget their changes that retain a number of them in any case.
+
+    Whole runs are forgotten, the oldest first, as long as enough changes are left.
+    """
+    seen = min(manifest.bound, manifest.present)
+    found = {}
+    for entry in catalog:
+        if not isinstance(entry, ViewEntry) or not entry.least_changes:
+            continue
+        instant = manifest.forgotten.get(entry.name, BEFORE_ALL)
+        traces = [TraceId("view", entry.name, part) for part in ("", REPLACED)]
+        runs = sorted((r for t in traces for r in manifest.runs(t)), key=lambda run: run.greatest_until)
+        left = sum(run.rows for run in runs)
+        for run in runs:
+            left -= run.rows
+            if left < entry.least_changes or run.greatest_until > seen - entry.history:
+                break
+            instant = max(instant, run.greatest_until)
+        if instant > BEFORE_ALL:
+            found[entry.name] = instant
+    return found
 
 
 def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Manifest:
@@ -54,8 +83,10 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     alive = set(operators)
     names = set(catalog.entries) | {next_name(view).casefold() for view in manifest.next}
     sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
+    manifest = replace(
+        manifest, scheduled=manifest.still_scheduled(), forgotten=_forgotten(manifest, catalog)
+    )
     ended = horizons(manifest, catalog)
-    manifest = replace(manifest, scheduled=manifest.still_scheduled())
     waiting = defaultdict(set, {t: {c.number for c in cs} for t, cs in manifest.scheduled.items()})
     changed: dict[TraceId, tuple[Run, ...]] = {}
     for trace, runs in manifest.traces.items():
@@ -122,6 +153,21 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     return manifest.with_traces(_replaced(manifest, groups, merged))
 
 
+def merge_inserted(files: Files, manifest: Manifest, name: str) -> Manifest:
+    """Merge small runs of rows that were inserted into a stream or a table, of which each insertion adds one.
+
+    Rows that wait for the bound stay apart from those that have passed it.
+    """
+    groups: _MergeGroups = []
+    for trace in (TraceId("inbox", name), TraceId("late", name)):
+        runs = [run for run in manifest.runs(trace) if run.rows < POLICY.small]
+        for passed in (True, False):
+            side = [run for run in runs if (run.greatest_from <= manifest.bound) == passed]
+            groups += [(trace, tuple(group), BEFORE_ALL) for group in merges(side, POLICY, BEFORE_ALL)]
+    merged = by_trace(MergeTask(groups, files, manifest.step).merged(range(len(groups))))
+    return manifest.with_traces(_replaced(manifest, groups, merged))
+
+
 def _replaced(
     manifest: Manifest, groups: _MergeGroups, merged: Mapping[TraceId, tuple[Run, ...]]
 ) -> dict[TraceId, tuple[Run, ...]]:
@@ -153,7 +199,7 @@ class MergeTask:
             rows = Trace(trace, runs, self.files).read(until_after=horizon)
             small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
             if not small.is_empty():
-                yield trace, write_run(trace, small, self.files, self.step)
+                yield trace, write_run(trace, small, self.files, self.step, merged=True)
 
 
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:

@@ -138,9 +138,9 @@ def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tupl
     return read_lines((line.trace, line.run) for line in lines).get(trace, ())
 
 
-def write_run(trace: TraceId, frame: Frame, files: Files, step: int) -> Run:
-    """Write a frame as a run under a name that no other attempt has."""
-    path = trace.unique_path(step)
+def write_run(trace: TraceId, frame: Frame, files: Files, step: int, *, merged: bool = False) -> Run:
+    """Write a frame as a run under a name that no other attempt has; `merged` rows are in other runs too."""
+    path = trace.merged_path(step) if merged else trace.unique_path(step)
     return Run.of(path, frame, files.write_frame(path, frame), step)
 
 

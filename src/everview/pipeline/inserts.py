@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame
 from everview.algebra.time import LEAST, Chronon
 from everview.catalog import Catalog, Entry, StreamEntry, TableEntry
 from everview.errors import StoreError, format_count
+from everview.execute.evaluate import without_fsync
 from everview.execute.failures import explained_failures
+from everview.execute.housekeeping import merge_inserted
 from everview.execute.tasks import write_rows
 from everview.ingest.bounds import record_arrivals
 from everview.ingest.inserts import table_rows
@@ -18,7 +20,7 @@ from everview.ingest.late import split_late
 from everview.ingest.scheduled import changes_after
 from everview.ingest.sources import Sources
 from everview.ingest.tables import Assignments, carry_out, change_of, require_key, rows_after
-from everview.pipeline.writer import StoreWriter, change_begin
+from everview.pipeline.writer import CLEAN_EVERY, StoreWriter, change_begin
 from everview.query.questions import StoreSnapshot
 from everview.sql.statements import Selection
 from everview.storage.arrivals import Arrived
@@ -109,7 +111,14 @@ def _finish_intake(
                 traces = {**traces, trace: (*before.runs(trace), *new)}
             require_key(kept, target, new, begin)
     known = record_arrivals(before, {target.name: arrived}, writer.now())
-    writer.commit_step(before, replace(known.with_traces(traces), step=step))
+    _commit(writer, target, before, replace(known.with_traces(traces), step=step))
+
+
+def _commit(writer: StoreWriter, target: StreamEntry | TableEntry, before: Manifest, after: Manifest) -> None:
+    """Commit a step, and keep the number of files bounded however many such steps there are."""
+    writer.commit_step(before, merge_inserted(without_fsync(writer.store.files), after, target.name))
+    if after.step % CLEAN_EVERY == 0:
+        writer.store.clean()
 
 
 def change_table(
@@ -126,9 +135,8 @@ def change_table(
         step, begin = before.step + 1, change_begin(before, at)
         change = change_of(entry, rows, assignments, begin, step)
         done = carry_out(snapshot.kept, snapshot.relation, entry, change, rows)
-        writer.commit_step(
-            before, replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
-        )
+        after = replace(before.with_traces(done.traces), step=step, scheduled=done.scheduled)
+        _commit(writer, entry, before, after)
         return done.rows
 
 

@@ -18,13 +18,12 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from everview import operators as P
-from everview.algebra.time import INFINITY
-from everview.catalog import Catalog, ViewEntry
+from everview.catalog import Catalog
 from everview.compile import CompiledStore, compile_store
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql
 from everview.execute.failures import failure, is_of_the_machine
-from everview.execute.housekeeping import completed, forget
+from everview.execute.housekeeping import completed, forget, horizons
 from everview.execute.slices import with_plans
 from everview.execute.tasks import write_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
@@ -103,8 +102,8 @@ def _target(
     timelines = {e.name: e.columns.names.index(e.timelines[0].column) for e in views.streams if e.timelines}
     while True:
         starts = {name: view.start for name, view in views.views.items() if view.start is not None}
-        forgetful = {e.name for e in views.catalog if isinstance(e, ViewEntry) and e.history < INFINITY}
-        forgetful |= starts.keys()
+        ended = horizons(before, views.catalog)
+        forgetful = {name for name in views.views if TraceId("view", name) in ended} | starts.keys()
         starts |= {name: ViewStart(before.bound, streams) for name in names}
         target = compile_store(views.catalog, starts, views)
         known = {plan: int(n in forgetful) for n, plan in target.plans.items() if n not in names}

@@ -40,7 +40,7 @@ from everview.storage.store import Settings, Store
 
 # What a manifest has by the names of streams, tables and views.
 _BY_NAME = (
-    "since", "partial", "replaced", "plans", "next", "aside", "bounds", "newest", "heard",
+    "since", "partial", "replaced", "plans", "next", "aside", "forgotten", "bounds", "newest", "heard",
     "counts", "changed", "scheduled", "told",
 )  # fmt: skip
 

@@ -19,12 +19,11 @@ from everview.ingest.differences import report_differences
 from everview.ingest.intake import IntakeResult
 from everview.ingest.sources import Sources
 from everview.pipeline.migration import end_migrations
-from everview.pipeline.writer import StoreWriter
+from everview.pipeline.writer import CLEAN_EVERY, StoreWriter
 from everview.storage.arrivals import Progress
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read, read_progress
 from everview.storage.manifest import Manifest
 
-_CLEAN_EVERY = 10  # steps
 _LOOK_EVERY = 60.0  # seconds between two checks of files that were read
 _LOOK_SHARE = 0.02  # the checks take at most this part of the time
 
@@ -91,7 +90,7 @@ class StepRunner:
             writer.commit_step(before, replace(after, told=told_columns))
             for message in (*messages, *_aside_messages(before, after)):
                 warnings.warn(message, stacklevel=2)
-            if after.step % _CLEAN_EVERY == 0:
+            if after.step % CLEAN_EVERY == 0:
                 store.clean()
             state = sum(r.rows for runs in after.of("state").values() for r in runs)
             rows = sum(a.rows for a in arrived.values())

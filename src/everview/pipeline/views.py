@@ -96,7 +96,7 @@ class ViewChange(CatalogChange):
         kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
         views = self.compiled(kept)
         old, entry = self.before.plans, self.old_entry
-        longer = entry is not None and entry.history < self.entry.history  # what was forgotten is wanted now
+        longer = entry is not None and self.entry.remembers_more(entry)  # what was forgotten is wanted now
         return tuple(
             name
             for name, plan in views.plans.items()
@@ -314,7 +314,8 @@ def joined_manifest(
     for name in names:
         if name in starts:
             since[name], partial[name] = starts[name].since, starts[name].streams or ()
-    after = replace(after, step=step, since=since, partial=partial)
+    forgotten = {n: t for n, t in before.forgotten.items() if n not in names or n in after.replaced}
+    after = replace(after, step=step, since=since, partial=partial, forgotten=forgotten)
     after = completed(before, after, change.catalog)
     after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
     return forget(after, change.catalog, backfill.views.operator_names())

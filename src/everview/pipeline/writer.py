@@ -23,6 +23,8 @@ from everview.storage.plans import PlanReader
 from everview.storage.runs import bring_to_disk
 from everview.storage.store import Store
 
+CLEAN_EVERY = 10  # steps after which files that are not needed any more are deleted
+
 _POOL = "spark.scheduler.pool"
 
 

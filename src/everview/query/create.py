@@ -55,11 +55,17 @@ def _lines(entry: Entry) -> list[str]:
             return [head, *delete]
         case ViewEntry():
             how = "COMPLETE " if entry.complete else ""
-            kept = "" if entry.history == INFINITY else f" WITH (history => {interval_sql(entry.history)})"
+            kept = f" WITH (history => {_history_sql(entry)})" if not entry.least_changes else ""
             columns = f" ({_names(entry.column_names)})" if entry.column_names else ""
             return [f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
         case EventStreamEntry():
             return [f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)} AS", entry.sql]
+
+
+def _history_sql(entry: ViewEntry) -> str:
+    if entry.history == INFINITY:
+        return "'forever'"
+    return interval_sql(entry.history) if entry.history else "'none'"
 
 
 def _columns(entry: StreamEntry | TableEntry) -> list[str]:

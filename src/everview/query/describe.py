@@ -111,11 +111,10 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
             }
         case ViewEntry():
             since = facts.manifest.since.get(entry.name, LEAST)
-            forever = entry.history == INFINITY
             return {
                 "definition": " ".join(entry.sql.split()),
                 "keeps": "its changes and its present answer (COMPLETE)" if entry.complete else "its changes",
-                "history": "for ever" if forever else duration_text(entry.history),
+                "history": _history(entry),
                 "update pattern": _pattern(facts.plan),
                 "watermark": _known_up_to(view_bound(facts.manifest, entry.name)),
                 "note": view_note(facts.manifest, entry.name),
@@ -125,6 +124,13 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
             }
         case EventStreamEntry():
             return {"definition": " ".join(entry.sql.split()), "reads": ", ".join(entry.depends_on), **used}
+
+
+def _history(entry: ViewEntry) -> str:
+    if entry.history == INFINITY:
+        return "for ever"
+    length = duration_text(entry.history) if entry.history else "none, only the present answer"
+    return f"{length}, and the last {entry.least_changes:,} changes" if entry.least_changes else length
 
 
 def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:

@@ -33,7 +33,14 @@ from everview.sql.ad_hoc import bind_ad_hoc
 from everview.sql.answers import require_distinct_names, require_types
 from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
-from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
+from everview.sql.declare import (
+    DEFAULT_HISTORY,
+    FOREVER,
+    declare_stream,
+    declare_table,
+    declare_view_options,
+    declared_names,
+)
 from everview.sql.events import require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
@@ -233,7 +240,7 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 
 def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     name, text = node.name, node.args["text"]
-    history = declare_view_options(node.args.get("options") or [], script)
+    retained = declare_view_options(node.args.get("options") or [], script)
     context = _context(script, catalog, making=name)
     columns = node.args.get("columns") or []
     query = bind_query(node.args["query"], context)
@@ -243,8 +250,19 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     plan = query.plan
     require_types(plan.schema, node, script)
     given = tuple(c.name for c in columns)
-    entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used), given)
     before = catalog.entries.get(name.casefold())
+    if retained is None:  # a view that was made when the default was to keep all goes on to keep it
+        forever = isinstance(before, ViewEntry) and before.history == FOREVER.history
+        retained = FOREVER if forever else DEFAULT_HISTORY
+    entry = ViewEntry(
+        name,
+        text,
+        bool(node.args.get("complete")),
+        retained.history,
+        tuple(context.used),
+        given,
+        retained.least_changes,
+    )
     if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
         same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
         entry = replace(entry, **same)  # type: ignore[arg-type]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY
+from everview.algebra.time import INFINITY, WEEK
 from everview.catalog import MAX_AHEAD, Defaults, Lateness, Source, StreamEntry, TableEntry, stream_columns
 from everview.errors import SqlError, nearest
 from everview.sql import ast
@@ -20,7 +21,19 @@ from everview.sql.source_options import is_option, known_options
 # Formats whose arguments have a meaning by position.
 _POSITIONAL = {"socket": ("host", "port")}
 _VIEW_OPTIONS = ("history",)
-_HISTORY = "write history => INTERVAL '1' DAY, or history => 'forever'"
+_HISTORY = "write history => INTERVAL '1' DAY, history => 'forever', or history => 'none'"
+
+
+class Retained(NamedTuple):
+    """What is retained of the changes of a view: those of so long a time, and so many in any case."""
+
+    history: int
+    least_changes: int = 0
+
+
+# Without WITH (history => …), all changes of a small view, and of a large one what most people look back at.
+DEFAULT_HISTORY = Retained(WEEK, 1_000_000)
+FOREVER = Retained(INFINITY)
 
 
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
@@ -93,9 +106,9 @@ def declare_table(node: exp.Expr, context: Context) -> TableEntry:
     )
 
 
-def declare_view_options(options: list[exp.Expr], script: Script) -> int:
-    """WITH (history => INTERVAL '1' DAY | 'forever'): how long changes are kept; without it, for ever."""
-    history: int | None = None
+def declare_view_options(options: list[exp.Expr], script: Script) -> Retained | None:
+    """WITH (history => INTERVAL '1' DAY | 'forever' | 'none'): how long changes are kept; None if unsaid."""
+    history: Retained | None = None
     for option in options:
         if not isinstance(option, ast.OptionSyntax):
             raise script.error("options are written as name => value", option, next_step=_HISTORY)
@@ -110,12 +123,14 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> int:
             raise script.error(f"the option '{option.name}' stands twice", option.this)
         value = option.args["value"]
         if isinstance(value, exp.Literal) and value.name.casefold() == "forever":
-            history = INFINITY
+            history = FOREVER
+        elif isinstance(value, exp.Literal) and value.name.casefold() == "none":
+            history = Retained(0)
         elif isinstance(value, (exp.Interval, exp.Add, exp.Neg)):
-            history = _positive(value, "history", script)
+            history = Retained(_positive(value, "history", script))
         else:
-            raise script.error("history is a length of time or 'forever'", value, next_step=_HISTORY)
-    return INFINITY if history is None else history
+            raise script.error("history is a length of time, 'forever' or 'none'", value, next_step=_HISTORY)
+    return history
 
 
 def _positive(node: exp.Expr, what: str, script: Script) -> int:

@@ -82,7 +82,8 @@ class Manifest:
     `told` has, by stream, the columns of which it was told that files have them undeclared, or lack them.
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
     `plans` has the plan that the state of each view belongs to, `next` the one that will replace it, `aside`
-    the views that were set aside because they made a step fail.
+    the views that were set aside because they made a step fail. `forgotten` is the instant up to which the
+    changes of a view are forgotten that retains a number of them in any case.
     `catalog` is the checksum of the catalog that belongs to it, `progress` one of how far Spark had read the
     sources in that batch; None in stores of older releases.
     """
@@ -110,6 +111,7 @@ class Manifest:
     plans: Mapping[str, KeptPlan] = field(default_factory=dict)
     next: Mapping[str, NextPlan] = field(default_factory=dict)
     aside: Mapping[str, SetAside] = field(default_factory=dict)
+    forgotten: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def starts(self) -> dict[str, ViewStart]:

@@ -82,6 +82,10 @@ class TraceId(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
         """Return a path that no other attempt of the step has; only the files that a manifest names count."""
         return f"{self.folder}/{step:08}-{id_ or uuid.uuid4().hex}.arrow"
 
+    def merged_path(self, step: int) -> str:
+        """Return such a path for rows that are merged: no row has come with its step."""
+        return f"{self.folder}/merged-{step:08}-{uuid.uuid4().hex}.arrow"
+
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """An immutable file of rows.
