@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import everview
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, ViewEntry
 from everview.compile import CompiledStore, compile_store, compile_view, explain_script
@@ -131,3 +134,12 @@ def test_compiled_views_know_their_meaning_and_their_rules() -> None:
     assert view.plan.schema.names == ("x",)
     assert view.rules == ("push_filter_below_window",)
     assert isinstance(catalog.get("a"), ViewEntry)
+
+
+def test_views_created_one_by_one_are_bound_a_few_times_each(tmp_path: Path, bound: list[str]) -> None:
+    """However many there are: each is bound when it is created, and not again when the next one is."""
+    with everview.connect(str(tmp_path / "store")) as db:
+        db.execute(STREAM)
+        for i in range(30):
+            db.execute(f"CREATE VIEW v{i} AS SELECT k FROM s WHERE k > {i}")
+    assert 30 <= len(bound) <= 3 * 30

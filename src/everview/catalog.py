@@ -222,6 +222,11 @@ class Catalog:
         self.entries.update(entries)
         self.clock_grain, self.dropped = other.clock_grain, other.dropped
 
+    def remember_definitions_of(self, copy: Catalog) -> None:
+        """Remember the definitions that were bound in a copy, which still has the same entries."""
+        if copy.entries == self.entries:
+            self._bound.update(copy._bound)
+
     def bound_definition(self, entry: Entry) -> Node | None:
         """Return the plan that was remembered for an entry; None if there is none, or for another entry."""
         known = self._bound.get(entry.name.casefold())

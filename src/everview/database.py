@@ -240,6 +240,7 @@ class Database:
         stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside)
         if self._compiled is None or self._compiled.catalog != self._catalog or self._stored != stored:
             self._compiled = self._pipeline.compiled(self._catalog.copy(), self._compiled)
+            self._catalog.remember_definitions_of(self._compiled.catalog)
             self._stored = stored
         return self._compiled
 
