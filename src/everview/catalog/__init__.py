@@ -1,5 +1,6 @@
 """The catalog of a store: its entries by name, and the dependencies between them."""
 
+from everview.catalog.alter import Alteration, add_columns_sql
 from everview.catalog.catalog import CATALOG_FORMAT, Catalog
 from everview.catalog.encoding import type_from_name
 from everview.catalog.entries import (
@@ -18,6 +19,7 @@ from everview.catalog.entries import (
     TaggedEntry,
     ViewEntry,
     kind_with_article,
+    narrowed_entry,
     stream_columns,
     untaken_columns,
 )
@@ -28,6 +30,7 @@ __all__ = [
     "CLOCK_ENTRY",
     "MAX_AHEAD",
     "URI_SCHEME",
+    "Alteration",
     "Catalog",
     "Defaults",
     "Entry",
@@ -39,7 +42,9 @@ __all__ = [
     "TableEntry",
     "TaggedEntry",
     "ViewEntry",
+    "add_columns_sql",
     "kind_with_article",
+    "narrowed_entry",
     "stream_columns",
     "type_from_name",
     "untaken_columns",

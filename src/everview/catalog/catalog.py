@@ -18,14 +18,32 @@ It is stored as readable JSON. The definition of a view is stored as the SQL tex
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
 
 from everview.algebra.nodes import Node
+from everview.algebra.schema import Field
 from everview.algebra.time import SECOND
+from everview.catalog.alter import (
+    Alteration,
+    readers,
+    renamed_entry,
+    require_free_name,
+    step_to_definition,
+    with_columns,
+    with_read_columns,
+)
 from everview.catalog.encoding import decode_entry, encode_entry
-from everview.catalog.entries import CLOCK, CLOCK_ENTRY, Entry, StreamEntry, TableEntry, kind_with_article
+from everview.catalog.entries import (
+    CLOCK,
+    CLOCK_ENTRY,
+    Defaults,
+    Entry,
+    StreamEntry,
+    TableEntry,
+    kind_with_article,
+)
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
 CATALOG_FORMAT = 1
@@ -35,17 +53,21 @@ CATALOG_FORMAT = 1
 class Catalog:
     """All entries by name, in the order of their creation; names are compared without regard to case.
 
-    `dropped` counts the streams and tables that were dropped; it is the incarnation of the next new one.
+    `dropped` counts the streams and tables that were dropped or renamed; it is the incarnation of the next
+    new one. `alterations` are those that steps of the store have made.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
     clock_grain: int = SECOND
     dropped: int = 0
+    alterations: tuple[Alteration, ...] = ()
     _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Catalog:
         """Return an independent catalog with the same entries."""
-        return Catalog(dict(self.entries), self.clock_grain, self.dropped, dict(self._bound))
+        return Catalog(
+            dict(self.entries), self.clock_grain, self.dropped, self.alterations, dict(self._bound)
+        )
 
     def take_over(self, other: Catalog) -> None:
         """Replace all entries with those of another catalog."""
@@ -54,7 +76,11 @@ class Catalog:
             self._bound.clear()
         self.entries.clear()
         self.entries.update(entries)
-        self.clock_grain, self.dropped = other.clock_grain, other.dropped
+        self.clock_grain, self.dropped, self.alterations = (
+            other.clock_grain,
+            other.dropped,
+            other.alterations,
+        )
 
     def bound_definition(self, entry: Entry) -> Node | None:
         """Return the plan that was remembered for an entry; None if there is none, or for another entry."""
@@ -99,7 +125,8 @@ class Catalog:
                 f"there is already {kind_with_article(before)} '{before.name}' with another definition",
                 next_step="use CREATE OR REPLACE VIEW"
                 if before.kind == entry.kind == "view"
-                else f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
+                else step_to_definition(before, entry)
+                or f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
             )
         if isinstance(entry, (StreamEntry, TableEntry)):
             entry = replace_fields(entry, incarnation=self.dropped)
@@ -127,6 +154,31 @@ class Catalog:
             self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
         return gone
 
+    def add_columns(self, name: str, fields: Sequence[Field], defaults: Defaults) -> None:
+        """Add columns to a stream or a table; the views that read it go on to read those that there were."""
+        entry = self.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        if not fields:
+            return
+        self._change(with_columns(entry, fields, defaults))
+        for view in readers(entry.name, self):
+            self._change(with_read_columns(view, entry.name, len(entry.columns)))
+
+    def rename(self, name: str, new_name: str, rewritten: Iterable[Entry] = ()) -> None:
+        """Rename an entry; `rewritten` are the entries that depend on it, with the SQL that names it so."""
+        entry = self.get(name)
+        require_free_name(entry, new_name, self.entries.get(new_name.casefold()))
+        after = {e.name: e for e in rewritten}
+        changed = [after.get(e.name) or renamed_entry(e, entry.name, new_name) for e in self]
+        for gone in (entry.name, *self.dependants(entry.name)):
+            self._bound.pop(gone.casefold(), None)
+        self.entries = {e.name.casefold(): e for e in changed}
+        self.dropped += isinstance(entry, (StreamEntry, TableEntry))
+
+    def _change(self, entry: Entry) -> None:
+        self.entries[entry.name.casefold()] = entry
+        self._bound.pop(entry.name.casefold(), None)
+
     def dependants(self, name: str) -> list[str]:
         """Return the entries that depend on this name, directly or not, each after those it depends on."""
         ordered: dict[str, None] = {}
@@ -153,6 +205,7 @@ class Catalog:
             "format": CATALOG_FORMAT,
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
+            **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
             "entries": [encode_entry(e) for e in self],
         }
         return json.dumps(body, indent=2, ensure_ascii=False)
@@ -176,7 +229,11 @@ class Catalog:
                 )
             entries = [decode_entry(e) for e in body["entries"]]
             named = {e.name.casefold(): e for e in entries}
-            return cls(named, body["clock_grain"], body.get("dropped", 0))  # older catalogs have no counter
+            altered = tuple(
+                Alteration(**{**a, "added": tuple(a["added"])}) for a in body.get("alterations", ())
+            )
+            dropped = body.get("dropped", 0)  # older catalogs have no counter
+            return cls(named, body["clock_grain"], dropped, altered)
         except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
             raise StoreError(
                 f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"

@@ -22,6 +22,8 @@ from everview.catalog.entries import (
 )
 from everview.errors import StoreError
 
+_PAST = ("incarnation", "created_as", "added")  # of a stream or a table
+
 # Written by hand, not by msgspec: people read this file, so types stand in it as in SQL, `forever` as a word,
 # values as their columns have them; what is not set is left out. Each would need a hook of its own.
 
@@ -50,6 +52,7 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
             out |= {"column_names": list(entry.column_names)} if entry.column_names else {}
             out |= {"sql": entry.sql, "complete": entry.complete, "history": history}
             out["depends_on"] = list(entry.depends_on)
+            out |= {"read_columns": dict(entry.read_columns)} if entry.read_columns else {}
         case EventStreamEntry():
             out |= {"sql": entry.sql, "timelines": list(entry.timelines)}
             out["depends_on"] = list(entry.depends_on)
@@ -71,7 +74,6 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 d["idle_after"],
                 _source_from_dict(d["source"]),
                 max_ahead=None if ahead == "none" else ahead,
-                incarnation=d.get("incarnation", 0),
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":
@@ -86,12 +88,12 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 _source_from_dict(d["source"]),
                 **_constraints_from_dict(d, columns),
                 as_query=d.get("as_query"),
-                incarnation=d.get("incarnation", 0),
             )
         case "view":
             history = INFINITY if d["history"] == "forever" else d["history"]
             names = tuple(d.get("column_names", ()))  # older catalogs have none
-            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names)
+            read = tuple(d.get("read_columns", {}).items())
+            return ViewEntry(name, d["sql"], d["complete"], history, tuple(d["depends_on"]), names, read)
         case "event stream":
             return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
     raise StoreError(
@@ -108,9 +110,9 @@ def _columns_from_dict(columns: list[dict[str, str]]) -> tuple[Field, ...]:
 
 
 def _constraints_to_dict(entry: StreamEntry | TableEntry) -> dict[str, Any]:
-    """Return NOT NULL and DEFAULT of the columns, and the incarnation; leave out what is empty."""
+    """Return NOT NULL and DEFAULT of the columns, and the past of the entry; leave out what is empty."""
     out: dict[str, Any] = {"not_null": list(entry.not_null)} if entry.not_null else {}
-    out |= {"incarnation": entry.incarnation} if entry.incarnation else {}
+    out |= {name: value for name in _PAST if (value := getattr(entry, name))}
     if entry.defaults:
         types = {f.name: f.type for f in entry.columns}
         out["defaults"] = {name: _value_to_json(value, types[name]) for name, value in entry.defaults}
@@ -121,6 +123,7 @@ def _constraints_from_dict(d: dict[str, Any], columns: Schema) -> dict[str, Any]
     types = {f.name: f.type for f in columns}
     defaults = d.get("defaults", {}).items()
     return {
+        **{name: d[name] for name in _PAST if name in d},
         "not_null": tuple(d.get("not_null", ())),
         "defaults": tuple((name, _value_from_json(value, types[name])) for name, value in defaults),
     }

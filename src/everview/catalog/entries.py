@@ -47,7 +47,9 @@ class StreamEntry:
     """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
-    `incarnation` tells it apart from streams of the same name that were dropped before it was made.
+    `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
+    made; `created_as` is the name that it was made with, if it was renamed since. `added` is the number of
+    columns that ALTER STREAM has added, the last ones: rows and files from before have none of them.
     """
 
     name: str
@@ -60,6 +62,8 @@ class StreamEntry:
     defaults: Defaults = ()
     max_ahead: int | None = MAX_AHEAD
     incarnation: int = field(default=0, compare=False)
+    created_as: str | None = field(default=None, compare=False)
+    added: int = field(default=0, compare=False)
     kind = "stream"
 
     @property
@@ -86,7 +90,7 @@ class TaggedEntry:
 class TableEntry:
     """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS).
 
-    `incarnation` tells it apart from tables of the same name that were dropped before it was made.
+    `incarnation`, `created_as` and `added` are as for streams.
     """
 
     name: str
@@ -98,6 +102,8 @@ class TableEntry:
     defaults: Defaults = ()
     as_query: str | None = None
     incarnation: int = field(default=0, compare=False)
+    created_as: str | None = field(default=None, compare=False)
+    added: int = field(default=0, compare=False)
     kind = "table"
 
     @property
@@ -110,6 +116,7 @@ class ViewEntry:
     """A view; `history` is how long its changes are retained, in microseconds, or for ever.
 
     `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
+    `read_columns` says how many columns of a stream or table it reads, if columns were added to that since.
     """
 
     name: str
@@ -118,6 +125,7 @@ class ViewEntry:
     history: int = INFINITY
     depends_on: tuple[str, ...] = ()
     column_names: tuple[str, ...] = ()
+    read_columns: tuple[tuple[str, int], ...] = ()
     kind = "view"
 
 
@@ -134,6 +142,11 @@ class EventStreamEntry:
 
 FedEntry = StreamEntry | TableEntry  # an entry that receives rows, from a source or by INSERT
 Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
+
+
+def narrowed_entry(entry: FedEntry, number: int) -> FedEntry:
+    """Return a stream or table with its first columns only, as it was before others were added."""
+    return replace(entry, columns=Schema(entry.columns.fields[:number]))
 
 
 def kind_with_article(entry: Entry) -> str:

@@ -12,12 +12,12 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from everview.errors import format_choices, nearest
+from everview.storage.manifest import LEFT_OUT as LEFT_OUT
+from everview.storage.manifest import MISSING as MISSING
 
 ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
-
-LEFT_OUT, MISSING = "left out", "missing"
 
 MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
 _MOST_AT_ONCE = 10_000

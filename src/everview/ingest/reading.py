@@ -138,7 +138,7 @@ def required_cases(entry: FedEntry) -> list[str]:
 
 def source_name(entry: FedEntry) -> str:
     """Return the name under which Spark records how far a source was read."""
-    return names.source_log_name(entry.name, entry.incarnation)
+    return names.source_log_name(entry.created_as or entry.name, entry.incarnation)
 
 
 def path_pattern(source: Source) -> str:

@@ -1,0 +1,129 @@
+"""ALTER on a store that has run: one manifest and one catalog, written together; no rows are written.
+
+Plans name the streams and tables that they read. When one gets another name, the plans get it, too: they are
+other plans then, whose state is that of the old ones. So a new stream of the old name shares nothing with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from everview import operators as P
+from everview.catalog import Alteration, Catalog
+from everview.compile import CompiledStore, CompiledView, StoredViews, compile_store
+from everview.errors import CatalogError
+from everview.operators.base import stateful_operators
+from everview.pipeline.writer import StoreWriter
+from everview.plan.views import KeptPlan, NextPlan
+from everview.storage.altered import altered_manifest, with_owners
+from everview.storage.manifest import Manifest
+from everview.storage.plans import PlanReader, save_plans
+
+
+def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, added: tuple[str, ...]) -> None:
+    """Save a catalog in which a stream or table has more columns than before."""
+    with writer.one_at_a_time:
+        before = writer.store.manifest()
+        done = Alteration(before.step + 1, name, columns=columns, added=added)
+        _save(writer, after, done, altered_manifest(before, done))
+
+
+def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old: str, new: str) -> None:
+    """Save a catalog in which an entry has another name; `views` are those before.
+
+    Raise an error if the views do not mean the same then.
+    """
+    with writer.one_at_a_time:
+        before = writer.store.manifest()
+        done = Alteration(before.step + 1, old, new)
+        renamed = altered_manifest(before, done)
+        plans = _RenamedPlans({f"{old}{part}": f"{new}{part}" for part in ("", "$late", "$rejected")})
+        for view in views.views.values():
+            plans.add(view)
+        for plan in views.next.values():
+            plans.rename(plan)
+        manifest = plans.applied(renamed)
+        wanted = manifest.stored_plans()
+        new_plans = [plan for plan in plans.changed() if plan.digest in wanted]
+        save_plans(writer.store.files, new_plans, renamed.stored_plans())
+        _require_same_plans(writer, after, manifest, views, plans, {old: new})
+        _save(writer, after, done, manifest)
+
+
+def _save(writer: StoreWriter, catalog: Catalog, done: Alteration, manifest: Manifest) -> None:
+    catalog.alterations = (*catalog.alterations, done)
+    writer.store.save_catalog(catalog, replace(manifest, step=done.step))
+
+
+class _RenamedPlans:
+    """Plans in which scans have other relations; parts without such scans stay the same objects."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._done: dict[P.Operator, P.Operator] = {}
+
+    def add(self, view: CompiledView) -> None:
+        """Rename the plan of a view that runs, and the one to which it is compiled now."""
+        self.rename(view.physical)
+        self.rename(view.compiled)
+
+    def rename(self, part: P.Operator) -> P.Operator:
+        """Return a plan with the new names."""
+        if part not in self._done:
+            if isinstance(part, P.ScanOperator):
+                new = self._names.get(part.relation)
+                made: P.Operator = part if new is None else replace(part, relation=new)
+            else:
+                below = [self.rename(i) for i in part.inputs]
+                same = all(n is o for n, o in zip(below, part.inputs, strict=True))
+                made = part if same else part.with_inputs(below)
+            self._done[part] = made
+        return self._done[part]
+
+    def changed(self) -> Iterable[P.Operator]:
+        """Return all plans and parts of plans that have changed."""
+        return [new for old, new in self._done.items() if new is not old]
+
+    def applied(self, manifest: Manifest) -> Manifest:
+        """Return a manifest with the digests of the renamed plans, and the state of their operators."""
+        digests = {old.digest: new.digest for old, new in self._done.items()}
+
+        def digest(known: str) -> str:
+            return digests.get(known, known)
+
+        kept = {
+            view: KeptPlan(digest(plan.plan), digest(plan.compiled), plan.stays, digest(plan.refused))
+            for view, plan in manifest.plans.items()
+        }
+        next_ = {
+            view: NextPlan(digest(plan.plan), digest(plan.compiled), plan.at)
+            for view, plan in manifest.next.items()
+        }
+        owners = {
+            old.name.casefold(): self._done[old].name
+            for old in stateful_operators(self._done)
+            if self._done[old] is not old
+        }
+        found = with_owners(manifest, owners, lambda trace: trace.kind == "state")
+        return replace(found, plans=kept, next=next_)
+
+
+def _require_same_plans(
+    writer: StoreWriter,
+    catalog: Catalog,
+    manifest: Manifest,
+    views: CompiledStore,
+    plans: _RenamedPlans,
+    names: Mapping[str, str],
+) -> None:
+    """Raise an error if a view would be compiled to another plan than before, but for the new name."""
+    stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
+    now = compile_store(catalog.copy(), manifest.starts, None, stored)
+    for name, view in views.views.items():
+        if now.views[names.get(name, name)].compiled != plans.rename(view.compiled):
+            raise CatalogError(
+                f"with another name of '{next(iter(names))}' the view '{name}' would mean something else",
+                next_step="choose another name",
+            )
