@@ -14,6 +14,7 @@ from everview.algebra.text import literal_sql, name_sql, type_sql
 from everview.catalog.entries import (
     CLOCK,
     CLOCK_ENTRY,
+    AddedColumns,
     Defaults,
     Entry,
     FedEntry,
@@ -47,9 +48,15 @@ def with_columns(entry: FedEntry, fields: Sequence[Field], defaults: Defaults) -
         entry,
         columns=Schema((*entry.columns.fields, *fields)),
         defaults=(*entry.defaults, *defaults),
-        added=entry.added + len(fields),
+        additions=(*entry.additions, AddedColumns(len(entry.columns))),
     )
     return replace(wide, as_query=None) if isinstance(wide, TableEntry) else wide
+
+
+def with_last_addition(entry: FedEntry, step: int, read: int) -> FedEntry:
+    """Return a stream or table that knows in which step its last columns were added, and what was read."""
+    *earlier, last = entry.additions
+    return replace(entry, additions=(*earlier, replace(last, step=step, read=read)))
 
 
 def with_read_columns(view: ViewEntry, name: str, number: int) -> ViewEntry:

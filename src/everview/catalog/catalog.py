@@ -32,6 +32,7 @@ from everview.catalog.alter import (
     require_free_name,
     step_to_definition,
     with_columns,
+    with_last_addition,
     with_read_columns,
 )
 from everview.catalog.encoding import decode_entry, encode_entry
@@ -163,6 +164,12 @@ class Catalog:
         self._change(with_columns(entry, fields, defaults))
         for view in readers(entry.name, self):
             self._change(with_read_columns(view, entry.name, len(entry.columns)))
+
+    def date_columns(self, name: str, step: int, read: int) -> None:
+        """Note in which step the last columns of a stream or table were added, and what was read then."""
+        entry = self.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        self._change(with_last_addition(entry, step, read))
 
     def rename(self, name: str, new_name: str, rewritten: Iterable[Entry] = ()) -> None:
         """Rename an entry; `rewritten` are the entries that depend on it, with the SQL that names it so."""

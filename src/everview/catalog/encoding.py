@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from everview.algebra.convert import convert
@@ -10,6 +11,7 @@ from everview.algebra.time import INFINITY
 from everview.algebra.types import BINARY, SIMPLE_TYPES, STRING, DataType
 from everview.catalog.entries import (
     MAX_AHEAD,
+    AddedColumns,
     Entry,
     EventStreamEntry,
     Lateness,
@@ -22,7 +24,7 @@ from everview.catalog.entries import (
 )
 from everview.errors import StoreError
 
-_PAST = ("incarnation", "created_as", "added")  # of a stream or a table
+_PAST = ("incarnation", "created_as")  # of a stream or a table
 
 # Written by hand, not by msgspec: people read this file, so types stand in it as in SQL, `forever` as a word,
 # values as their columns have them; what is not set is left out. Each would need a hook of its own.
@@ -113,6 +115,7 @@ def _constraints_to_dict(entry: StreamEntry | TableEntry) -> dict[str, Any]:
     """Return NOT NULL and DEFAULT of the columns, and the past of the entry; leave out what is empty."""
     out: dict[str, Any] = {"not_null": list(entry.not_null)} if entry.not_null else {}
     out |= {name: value for name in _PAST if (value := getattr(entry, name))}
+    out |= {"additions": [asdict(a) for a in entry.additions]} if entry.additions else {}
     if entry.defaults:
         types = {f.name: f.type for f in entry.columns}
         out["defaults"] = {name: _value_to_json(value, types[name]) for name, value in entry.defaults}
@@ -124,6 +127,7 @@ def _constraints_from_dict(d: dict[str, Any], columns: Schema) -> dict[str, Any]
     defaults = d.get("defaults", {}).items()
     return {
         **{name: d[name] for name in _PAST if name in d},
+        "additions": tuple(AddedColumns(**a) for a in d.get("additions", ())),
         "not_null": tuple(d.get("not_null", ())),
         "defaults": tuple((name, _value_from_json(value, types[name])) for name, value in defaults),
     }

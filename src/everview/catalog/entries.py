@@ -43,13 +43,26 @@ class Source:
 
 
 @dataclass(frozen=True)
+class AddedColumns:
+    """ALTER … ADD COLUMNS: how many columns there were before, the step that did it, and up to where files.
+
+    `read` is the number of the last entry in Spark's log of the source at that step.
+    """
+
+    before: int
+    step: int = 0
+    read: int = -1
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
     `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
-    made; `created_as` is the name that it was made with, if it was renamed since. `added` is the number of
-    columns that ALTER STREAM has added, the last ones: rows and files from before have none of them.
+    made; `created_as` is the name that it was made with, if it was renamed since. `additions` are those of
+    columns by ALTER STREAM; they come last. `read_as` is set where files are read again that were first read
+    before: only so many columns must have values that can be read.
     """
 
     name: str
@@ -63,8 +76,14 @@ class StreamEntry:
     max_ahead: int | None = MAX_AHEAD
     incarnation: int = field(default=0, compare=False)
     created_as: str | None = field(default=None, compare=False)
-    added: int = field(default=0, compare=False)
+    additions: tuple[AddedColumns, ...] = field(default=(), compare=False)
+    read_as: int | None = field(default=None, compare=False)
     kind = "stream"
+
+    @property
+    def added(self) -> int:
+        """How many columns were added."""
+        return len(self.columns) - self.additions[0].before if self.additions else 0
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -90,7 +109,7 @@ class TaggedEntry:
 class TableEntry:
     """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS).
 
-    `incarnation`, `created_as` and `added` are as for streams.
+    `incarnation`, `created_as` and `additions` are as for streams.
     """
 
     name: str
@@ -103,8 +122,13 @@ class TableEntry:
     as_query: str | None = None
     incarnation: int = field(default=0, compare=False)
     created_as: str | None = field(default=None, compare=False)
-    added: int = field(default=0, compare=False)
+    additions: tuple[AddedColumns, ...] = field(default=(), compare=False)
     kind = "table"
+
+    @property
+    def added(self) -> int:
+        """How many columns were added."""
+        return len(self.columns) - self.additions[0].before if self.additions else 0
 
     @property
     def depends_on(self) -> tuple[str, ...]:

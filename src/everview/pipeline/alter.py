@@ -11,15 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from everview import operators as P
-from everview.catalog import Alteration, Catalog
+from everview.catalog import Alteration, Catalog, FedEntry, StreamEntry, TableEntry
 from everview.compile import CompiledStore, CompiledView, StoredViews, compile_store
 from everview.errors import CatalogError
+from everview.ingest.differences import new_differences
+from everview.ingest.reading import source_name
+from everview.ingest.sources import open_source
 from everview.operators.base import stateful_operators
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import KeptPlan, NextPlan
 from everview.storage.altered import altered_manifest, with_owners
+from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader, save_plans
+from everview.storage.source_log import source_offsets
 
 
 def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, added: tuple[str, ...]) -> None:
@@ -27,7 +32,25 @@ def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, ad
     with writer.one_at_a_time:
         before = writer.store.manifest()
         done = Alteration(before.step + 1, name, columns=columns, added=added)
+        entry = after.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        after.date_columns(name, done.step, _read_so_far(writer, entry, before))
         _save(writer, after, done, altered_manifest(before, done))
+
+
+def _read_so_far(writer: StoreWriter, entry: FedEntry, manifest: Manifest) -> int:
+    """Return up to which entry of Spark's log the files of a source were read; -1: none, or no files.
+
+    Raise an error if the source has not got the columns: those that are no files have columns of their own.
+    """
+    if entry.source is None:
+        return -1
+    if entry.source.format not in ("csv", "json", "parquet"):
+        open_source(writer.session, entry, new_differences(writer.session.sparkContext))
+    files = writer.store.files
+    batch = last_batch_read(files, manifest)
+    read = {} if batch is None else source_offsets(files.below(CHECKPOINT), batch)
+    return read.get(source_name(entry), -1)
 
 
 def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old: str, new: str) -> None:
