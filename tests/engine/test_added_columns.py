@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -41,7 +42,8 @@ def write(folder: Path, format_: str, number: int, names: str, *records: tuple[o
             put(folder, f"{number}.json", "\n".join(map(json.dumps, shown)) + "\n")
         case "parquet":
             folder.mkdir(exist_ok=True)
-            columns = {n: [r[n] if n in "tkv" else str(r[n]) for r in shown] for n in names}
+            columns = {n: [2**40 if r[n] == "bad" else r[n] for r in shown] for n in names}
+            columns["t"] = [datetime.fromisoformat(str(t)) for t in columns["t"]]
             pq.write_table(pa.table(columns), folder / f"{number}.parquet")
             dated(folder / f"{number}.parquet")
 
