@@ -127,8 +127,10 @@ class Database:
                 self._pipeline.resume_view(entry, self._views())
             case S.Rename() | S.AddColumns():
                 with self._pipeline.paused():
-                    self._pipeline.alter(statement, self._views())
-                    self._reload()
+                    try:
+                        self._pipeline.alter(statement, self._views())
+                    finally:
+                        self._reload()  # it may have been done when an error came
             case S.SetClock():
                 with self._pipeline.paused():
                     self._remember(statement)

@@ -17,6 +17,7 @@ from everview.catalog.entries import (
     AddedColumns,
     Defaults,
     Entry,
+    EventStreamEntry,
     FedEntry,
     StreamEntry,
     TableEntry,
@@ -107,6 +108,9 @@ def renamed_entry(entry: Entry, old: str, new: str) -> Entry:
                 depends_on=tuple(map(name, entry.depends_on)),
                 read_columns=tuple((name(n), number) for n, number in entry.read_columns),
             )
+        case EventStreamEntry():
+            depends_on = tuple(map(name, entry.depends_on))
+            return replace(entry, name=name(entry.name), depends_on=depends_on)
     return entry
 
 

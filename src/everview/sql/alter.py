@@ -94,7 +94,8 @@ def _rewritten(entry: Entry, new_name: str, catalog: Catalog) -> tuple[Entry, ..
             found.append(_with_sql(below, _renamed_condition(below.delete_when, names)))
     for other in catalog:
         if isinstance(other, TableEntry) and other.as_query is not None and other.name != entry.name:
-            found.append(_with_sql(other, _renamed_names(other.as_query, names)))
+            sql = _renamed_names(other.as_query, names)
+            found += [_with_sql(other, sql)] if sql != other.as_query else []
     _require_same_meaning(entry, new_name, found, catalog)
     return tuple(found)
 
