@@ -155,8 +155,8 @@ def test_a_column_of_inserted_rows(spark: SparkSession, tmp_path: Path) -> None:
         assert rows(db.query("SELECT k FROM whole WHERE k < 12")) == {(k,): 1 for k in (1, 5, 9, 10, 11)}
         assert db.query("SELECT * FROM latest").columns == ["k", "t"]
         assert rows(db.query("SELECT k, a, b, _original FROM s$late")) == {
-            (4, None, 0.5, '{"k":4,"t":"2026-01-01 00:00:04"}'): 1,
-            (2, "late", None, '{"k":2,"t":"2026-01-01 00:00:02","a":"late","b":null}'): 1,
+            (4, None, 0.5, '{"k":4,"t":"2026-01-01T00:00:04.000000"}'): 1,
+            (2, "late", None, '{"k":2,"t":"2026-01-01T00:00:02.000000","a":"late","b":null}'): 1,
         }
         assert rows(db.query("SELECT k, _reason FROM lates")) == rows(
             db.query("SELECT k, _reason FROM s$late")

@@ -145,6 +145,8 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     history = declare_view_options(node.args.get("options") or [], script)
     context = new_context(script, catalog, making=name)
     columns = node.args.get("columns") or []
+    if (widths := _widths_before(node, catalog)) is not None:
+        context = new_context(script, catalog, making=name, widths=dict(widths))
     query = bind_query(node.args["query"], context)
     if columns:
         query = rename_columns(query, [c.name for c in columns], exp.Tuple(expressions=columns), context)
@@ -152,20 +154,31 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     plan = query.plan
     require_types(plan.schema, node, script)
     given = tuple(c.name for c in columns)
-    entry = ViewEntry(name, text, bool(node.args.get("complete")), history, tuple(context.used), given)
+    complete, used = bool(node.args.get("complete")), tuple(context.used)
+    entry = ViewEntry(name, text, complete, history, used, given, widths or ())
     before, anew = catalog.entries.get(name.casefold()), bool(node.args.get("replace"))
-    if isinstance(before, ViewEntry) and not anew and before.read_columns:
-        # Columns were added to what it reads: the same text is the same view, with the columns of before.
-        narrow = replace(entry, name=before.name, read_columns=before.read_columns)
-        with suppress(EverviewError):
-            plan = definition_plan(narrow, catalog, making=name)
-            entry = replace(entry, read_columns=before.read_columns)
     if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
         same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
         entry = replace(entry, **same)  # type: ignore[arg-type]
     with script.blame(node.this):
         _require_addable(entry, catalog, anew)
     return S.Create(entry, plan, anew)
+
+
+def _widths_before(node: exp.Expr, catalog: Catalog) -> tuple[tuple[str, int], ...] | None:
+    """Return how many columns a view reads that CREATE VIEW makes again, if columns were added since.
+
+    The same text is the same view; None if it is another one.
+    """
+    before = catalog.entries.get(node.name.casefold())
+    if not isinstance(before, ViewEntry) or not before.read_columns or node.args.get("replace"):
+        return None
+    given = tuple(c.name for c in node.args.get("columns") or ())
+    again = replace(before, sql=node.args["text"], column_names=given)
+    with suppress(EverviewError):
+        if definition_plan(again, catalog, making=node.name) == view_plan(before, catalog):
+            return before.read_columns
+    return None
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
