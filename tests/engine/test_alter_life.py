@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -178,3 +179,20 @@ def test_backup_and_repair(spark: SparkSession, tmp_path: Path) -> None:
         assert rows(db.query("SELECT k, b FROM t")) == held
         assert rows(db.query("SELECT * FROM n")) == {(4,): 1}
         assert rows(db.query("SELECT * FROM m")) == {(k,): 1 for k in (1, 2, 3, 4)}
+
+
+def test_a_store_of_an_earlier_release(spark: SparkSession, tmp_path: Path) -> None:
+    """It has no plans, and nothing that tells where columns are."""
+    stored = Path(__file__).parent.parent / "stores" / "format-3.tar.gz"
+    with tarfile.open(stored) as archive:
+        archive.extractall(tmp_path / "store", filter="data")
+    with everview.connect(str(tmp_path / "store"), spark) as db:
+        db.execute("ALTER STREAM bids RENAME TO offers; ALTER VIEW totals RENAME TO sums")
+        db.execute("ALTER STREAM offers ADD COLUMN note STRING DEFAULT 'none'")
+        db.execute("""INSERT INTO offers VALUES
+            (1, 5, TIMESTAMP '2026-01-01 00:00:12', 'new'), (2, 6, TIMESTAMP '2026-01-01 00:00:13', NULL)""")
+        db.run()
+        assert rows(db.query("SELECT * FROM sums")) == {(1, 2, 25): 1, (2, 3, 27): 1}
+        assert rows(db.query("SELECT * FROM named")) == {("chair", 3, 27): 1, ("lamp", 2, 25): 1}
+        db.execute("CREATE VIEW notes AS SELECT note, COUNT(*) AS n FROM offers GROUP BY note")
+        assert sum(n for _, n in rows(db.query("SELECT * FROM notes"))) == db.manifest().counts["offers"][0]
