@@ -81,7 +81,7 @@ def test_a_column_of_files(spark: SparkSession, tmp_path: Path, format_: str) ->
         after = db.manifest()
         assert after.plans == plans
         assert {t: r for t, r in after.traces.items() if t.kind in ("state", "view")} == state
-        assert after.run_paths() == before.run_paths(), "no file of rows is written"
+        db.execute("CREATE VIEW soon AS SELECT k, v, b FROM s")  # some rows wait for the bound
     with everview.connect(store, spark) as db, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         write(folder, format_, 4, "kvtb", (1, 6, 12, 60), (1, 8, 3, 80), (2, 9, 13, "bad"))
@@ -89,7 +89,7 @@ def test_a_column_of_files(spark: SparkSession, tmp_path: Path, format_: str) ->
         write(folder, format_, 5, "kvt", (2, 10, 15), (1, 11, 20))
         db.run()
         assert [str(w.message) for w in told if "column" in str(w.message)] == []
-        assert db.manifest().plans == plans, "the same plans, the same state"
+        assert {n: p for n, p in db.manifest().plans.items() if n != "soon"} == plans, "the same plans"
         assert len(db.query("SELECT * FROM whole").columns) == 3
         assert rows(db.query("SELECT * FROM sums")) == {(1, 1 + 4 + 6): 1, (2, 2 + 5 + 10): 1}
         assert rows(db.query("SELECT k, v, b FROM s$late")) == {
@@ -107,6 +107,7 @@ def test_a_column_of_files(spark: SparkSession, tmp_path: Path, format_: str) ->
             (1, 1, None): 1, (2, 2, None): 1, (1, 4, None): 1, (2, 5, value): 1, (1, 6, 60): 1,
             (2, 10, None): 1,
         }  # fmt: skip
+        assert rows(db.query("SELECT * FROM soon")) == rows(db.query("SELECT * FROM later"))
         assert rows(db.query("SELECT * FROM again")) == rows(db.query("SELECT * FROM sums"))
         assert rows(db.query("SELECT k, v, t, b FROM s")) == rows(db.query("SELECT k, v, t, b FROM s"))
         db.execute("CREATE OR REPLACE VIEW whole AS SELECT * FROM s")

@@ -25,6 +25,7 @@ from everview.catalog import StreamEntry, untaken_columns
 from everview.errors import StoreError, format_count
 from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.kept import Kept
+from everview.execute.tasks import write_rows
 from everview.ingest.batch_files import files_there
 from everview.ingest.changed_files import files_with_times
 from everview.ingest.differences import new_differences
@@ -36,7 +37,7 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.runs import Run, TraceId
 from everview.storage.source_log import read_files, source_offsets
 
 _COPY = "_everview_copy"  # the number of a row among those of equal text
@@ -219,6 +220,15 @@ class AcceptTask:
             return rows.select(*own, *CHANGE)
         shown = names[: strict_columns(self.entry)]
         return rows.with_columns(row_text(rows, shown).alias(ORIGINAL)).select(*own, *CHANGE, ORIGINAL)
+
+
+def write_waiting_rows(kept: Kept, replay: Replay, step: int) -> tuple[Run, ...]:
+    """Write the rows of a source that begin after the bound to runs of its inbox; return these."""
+    rows = replay.rows(kept)
+    if rows is None:
+        return ()
+    later = rows.where(f"{FROM} > {long_sql(kept.manifest.bound)} AND {FROM} < {long_sql(INFINITY)}")
+    return write_rows(later, TraceId("inbox", replay.entry.name), kept.files, step)
 
 
 def replayed_rows(kept: Kept, entry: StreamEntry) -> DataFrame | None:

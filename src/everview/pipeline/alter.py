@@ -1,5 +1,6 @@
-"""ALTER on a store that has run: one manifest and one catalog, written together; no rows are written.
+"""ALTER on a store that has run: one manifest and one catalog, written together.
 
+No rows are written, but for rows of a source that wait for the bound when columns are added.
 Plans name the streams and tables that they read. When one gets another name, the plans get it, too: they are
 other plans then, whose state is that of the old ones. So a new stream of the old name shares nothing with
 them.
@@ -14,8 +15,11 @@ from everview import operators as P
 from everview.catalog import Alteration, Catalog, FedEntry, StreamEntry, TableEntry
 from everview.compile import CompiledStore, CompiledView, StoredViews, compile_store
 from everview.errors import CatalogError
+from everview.execute.failures import explained_failures
+from everview.execute.pieces import pieces_of
 from everview.ingest.differences import new_differences
 from everview.ingest.reading import source_name
+from everview.ingest.replay import Replay, is_replayable, write_waiting_rows
 from everview.ingest.sources import open_source
 from everview.operators.base import stateful_operators
 from everview.pipeline.writer import StoreWriter
@@ -24,6 +28,7 @@ from everview.storage.altered import altered_manifest, with_owners
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader, save_plans
+from everview.storage.runs import TraceId
 from everview.storage.source_log import source_offsets
 
 
@@ -35,7 +40,31 @@ def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, ad
         entry = after.get(name)
         assert isinstance(entry, (StreamEntry, TableEntry))
         after.date_columns(name, done.step, _read_so_far(writer, entry, before))
-        _save(writer, after, done, altered_manifest(before, done))
+        manifest = _with_waiting_values(writer, after, name, altered_manifest(before, done), done.step)
+        after.alterations = (*after.alterations, done)
+        writer.commit_step(before, replace(manifest, step=done.step), after)
+
+
+def _with_waiting_values(
+    writer: StoreWriter, catalog: Catalog, name: str, manifest: Manifest, step: int
+) -> Manifest:
+    """Return the manifest with the values of new columns in rows of a source that wait for the bound.
+
+    A view that is created later reads rows before the bound from their files, with these values. Where the
+    files cannot be read again, they are NULL in both.
+    """
+    entry, inbox = catalog.get(name), TraceId("inbox", name)
+    if not isinstance(entry, StreamEntry) or entry.source is None or not is_replayable(entry):
+        return manifest
+    if all(run.greatest_from <= manifest.bound for run in manifest.runs(inbox)):
+        return manifest
+    with explained_failures([entry]):
+        found = Replay.of(writer.session, writer.store.files, entry, manifest)
+        if isinstance(found, str):
+            return manifest
+        runs = write_waiting_rows(writer.kept(manifest, catalog), found, step)
+    waiting = manifest.with_traces({inbox: runs})
+    return waiting.with_traces(pieces_of(waiting))
 
 
 def _read_so_far(writer: StoreWriter, entry: FedEntry, manifest: Manifest) -> int:
@@ -72,12 +101,8 @@ def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old:
         new_plans = [plan for plan in plans.changed() if plan.digest in wanted]
         save_plans(writer.store.files, new_plans, renamed.stored_plans())
         _require_same_plans(writer, after, manifest, views, plans, {old: new})
-        _save(writer, after, done, manifest)
-
-
-def _save(writer: StoreWriter, catalog: Catalog, done: Alteration, manifest: Manifest) -> None:
-    catalog.alterations = (*catalog.alterations, done)
-    writer.store.save_catalog(catalog, replace(manifest, step=done.step))
+        after.alterations = (*after.alterations, done)
+        writer.store.save_catalog(after, replace(manifest, step=done.step))
 
 
 class _RenamedPlans:

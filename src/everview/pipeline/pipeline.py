@@ -138,7 +138,7 @@ class Pipeline(StoreWriter):
     def alter(self, statement: Rename | AddColumns, before: CompiledStore) -> None:
         """Give an entry another name, or further columns, and save the catalog with it.
 
-        `before` are the views before; no row is written.
+        `before` are the views before.
         """
         catalog = before.catalog.copy()
         declare(statement, catalog)
@@ -148,6 +148,8 @@ class Pipeline(StoreWriter):
                 assert isinstance(entry, (StreamEntry, TableEntry))
                 add_columns(self, catalog, name, len(entry.columns), tuple(f.name for f in fields))
             case Rename(name, new_name):
+                if self.store.manifest().keeps_rows_of(new_name):
+                    self.forget_names(before)  # a DROP was interrupted
                 rename_entry(self, before, catalog, name, new_name)
 
     def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
