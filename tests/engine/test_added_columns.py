@@ -91,6 +91,8 @@ def test_a_column_of_files(spark: SparkSession, tmp_path: Path, format_: str) ->
         assert [str(w.message) for w in told if "column" in str(w.message)] == []
         assert {n: p for n, p in db.manifest().plans.items() if n != "soon"} == plans, "the same plans"
         assert len(db.query("SELECT * FROM whole").columns) == 3
+        assert "does not read: b of s, added later" in str(db.execute("DESCRIBE whole"))
+        assert "-- it reads the first 3 columns of s" in str(db.execute("SHOW CREATE VIEW whole"))
         assert rows(db.query("SELECT * FROM sums")) == {(1, 1 + 4 + 6): 1, (2, 2 + 5 + 10): 1}
         assert rows(db.query("SELECT k, v, b FROM s$late")) == {
             (1, 3, None): 1,

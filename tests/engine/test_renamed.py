@@ -12,6 +12,7 @@ import everview
 from everview.database import Database
 from everview.maintenance import check_at
 from tests.engine.reading import put
+from tests.engine.test_changed_plans import answers, create, release, write
 
 pytestmark = pytest.mark.spark
 
@@ -121,3 +122,29 @@ def test_the_old_name_is_free(spark: SparkSession, tmp_path: Path) -> None:
         assert rows(db.query("SELECT * FROM n")) == {(3,): 1}
         assert rows(db.query("SELECT * FROM m")) == {(2,): 1}
     assert check_at(store)[1], check_at(store)
+
+
+def test_a_name_changes_while_a_plan_does(spark: SparkSession, tmp_path: Path) -> None:
+    """A plan that is to take over, and one that stays, have the state that they had."""
+    folder = tmp_path / "in"
+    write(folder, *range(9))
+    with release((), "UPA"), create(tmp_path / "store", spark, folder) as db:
+        db.run()
+    with everview.connect(str(tmp_path / "store"), spark) as db:
+        write(folder, *range(9, 12))
+        db.run()
+        before = db.manifest()
+        assert set(before.next) == {"pairs", "total"}
+        db.execute("ALTER STREAM s RENAME TO t; ALTER VIEW pairs RENAME TO couples")
+        assert set(db.manifest().next) == {"couples", "total"}
+        assert len(db.manifest().of("state")) == len(before.of("state"))
+    with everview.connect(str(tmp_path / "store"), spark) as db:
+        write(folder, *range(12, 30))
+        db.run()
+        assert not db.manifest().next
+        assert db.manifest().plans["most"].stays
+        db.execute("ALTER VIEW couples RENAME TO pairs")
+        found = answers(db)
+    with create(tmp_path / "always", spark, folder) as other:
+        other.run()
+        assert found == answers(other)

@@ -192,6 +192,10 @@ def _change_everything(folder: Path, prompt: Call, process: subprocess.Popen[str
     assert re.match(r"\d+ rows? in, \d+ changes?; known up to 2026-01-01T00:00:04.999999\n", ran.out), ran.out
     put(folder, 6)
     says("SELECT k FROM held WHERE k = 'k5';", "k", "k5")
+    assert prompt("ALTER STREAM s RENAME TO r; ALTER STREAM r ADD COLUMN b INT;").err == ""
+    assert prompt("ALTER VIEW held RENAME TO kept;").err == ""
+    put(folder, 7)
+    says("SELECT k FROM kept WHERE k = 'k6';", "k", "k6")
 
 
 def _two_at_once(store: ServedAccess) -> None:
