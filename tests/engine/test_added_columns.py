@@ -207,3 +207,13 @@ def test_a_column_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(EverviewError, match="would have two rows with the key k 1"):
             db.execute("INSERT INTO p VALUES (1, 'uno', 1)")
     assert check_at(store)[1]
+
+
+def test_a_source_with_columns_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """A column that it has not got is refused at once: the store goes on."""
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        db.execute("CREATE STREAM r (timestamp TIMESTAMP, TIMELINE timestamp) FROM rate(rowsPerSecond => 1)")
+        with pytest.raises(EverviewError, match="the source rate of 'r' has no column 'valve'"):
+            db.execute("ALTER STREAM r ADD COLUMN valve BIGINT")
+        db.execute("ALTER STREAM r ADD COLUMN value BIGINT")
+        assert "value BIGINT" in str(db.execute("SHOW CREATE STREAM r"))

@@ -61,6 +61,9 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
             each.execute(MADE)
             insert(each, "s", (1, 5, 1), (2, 7, 5), (1, 1, 9))
             insert(each, "s", (3, 9, 2), (2, 1, 11))  # the first is late
+            each.execute(f"""
+                UPDATE names SET name = 'uno' WHERE k IN (SELECT MIN(k) FROM names) AT TIMESTAMP '{at(20)}'
+            """)
         before = db.manifest()
         db.execute("""
             ALTER STREAM s RENAME TO `my stream`; ALTER VIEW held RENAME TO kept;
@@ -80,6 +83,7 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
         assert everything(db, names) == everything(always, {})
         assert db.manifest().counts["t"] == always.manifest().counts["s"]
         assert not db.manifest().next, "no plan is outdated"
+        assert rows(db.query("SELECT * FROM people")) == {(1, "uno"): 1, (2, "two"): 1}
         late = "SELECT k, v, _original FROM {}$late"
         assert rows(db.query(late.format("t"))) == rows(always.query(late.format("s")))
     assert check_at(store)[1], check_at(store)

@@ -27,6 +27,8 @@ from everview.catalog.entries import (
 )
 from everview.errors import CatalogError
 
+_OF_THE_SYSTEM = ("$late", "$rejected", "$next")
+
 
 @dataclass(frozen=True)
 class Alteration:
@@ -83,6 +85,10 @@ def require_free_name(entry: Entry, new_name: str, used: Entry | None) -> None:
         )
     if new_name.casefold() == CLOCK:
         raise CatalogError("'clock' is the built-in clock stream", next_step="choose another name")
+    if new_name.casefold().endswith(_OF_THE_SYSTEM):
+        raise CatalogError(
+            f"a name that ends like '{new_name}' is one of Everview's own", next_step="choose another name"
+        )
     if used is not None and used.name != entry.name:
         raise CatalogError(
             f"there is already {kind_with_article(used)} '{used.name}'",
