@@ -67,14 +67,14 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
         before = db.manifest()
         db.execute("""
             ALTER STREAM s RENAME TO `my stream`; ALTER VIEW held RENAME TO kept;
-            ALTER TABLE names RENAME TO people; ALTER VIEW named RENAME TO by_name;
+            ALTER TABLE names RENAME TO People; ALTER VIEW named RENAME TO by_name;
             ALTER STREAM `my stream` RENAME TO t; ALTER STREAM latest RENAME TO newest;
         """)
         after = db.manifest()
         assert before.run_paths() == after.run_paths(), "no file of rows is written"
         assert everything(db, names) == everything(always, {})
         assert "FROM t$late" in str(db.execute("SHOW CREATE VIEW too_late"))
-        assert "FROM kept h JOIN people n" in str(db.execute("SHOW CREATE VIEW by_name"))
+        assert "FROM kept h JOIN People n" in str(db.execute("SHOW CREATE VIEW by_name"))
         assert "t.v < 0" in str(db.execute("SHOW CREATE STREAM newest"))
     with everview.connect(store, spark) as db, everview.connect(str(tmp_path / "always"), spark) as always:
         for each, stream in ((always, "s"), (db, "t")):

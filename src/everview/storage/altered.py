@@ -53,17 +53,15 @@ def name_at(catalog: Catalog, name: str, step: int) -> str:
 
 def _renamed(manifest: Manifest, alteration: Alteration) -> Manifest:
     old, new = alteration.name, alteration.new_name
-    names = {old: new, old.casefold(): new.casefold()}
 
-    def name(known: str, exact: bool = True) -> str:
-        if known == old:
-            return new
-        return known if exact else names.get(known, known)
+    def name(known: str) -> str:
+        return new if known == old else known
 
     parts: dict[str, Any] = {
-        part: {name(n, part != "scheduled"): value for n, value in getattr(manifest, part).items()}
-        for part in PARTS_BY_NAME
+        part: {name(n): value for n, value in getattr(manifest, part).items()} for part in PARTS_BY_NAME
     }
+    folded = {old.casefold(): new.casefold()}  # scheduled changes go by names in small letters
+    parts["scheduled"] = {folded.get(n, n): changes for n, changes in manifest.scheduled.items()}
     parts["partial"] = {view: tuple(map(name, streams)) for view, streams in parts["partial"].items()}
     parts["aside"] = {
         view: replace(found, because_of=name(found.because_of)) for view, found in parts["aside"].items()
