@@ -156,7 +156,7 @@ def test_work_on_a_served_store(folder: Path, prompt: Call) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "stopping after the step under way; again to stop at once\n")
     assert out.startswith("serving everview-store; Ctrl-C ends it\n")
-    assert "s       3     0     0" in out
+    assert "r       4     0     0" in out
     assert not socket_path("everview-store").exists()
 
 
