@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
-from everview.algebra.time import UNDATED, Chronon, instant_words
+from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, explain_script, explain_statements
-from everview.errors import EverviewError, PlanError, StoreError, format_count
+from everview.errors import EverviewError, PlanError, StoreError
 from everview.plan.explain import Explanation
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
@@ -23,6 +23,7 @@ from everview.query.create import create_sql
 from everview.query.describe import Facts, describe_entry
 from everview.query.report import Report, show_names
 from everview.query.status import Status, store_status
+from everview.query.summary import RunSummary as RunSummary
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
@@ -39,40 +40,6 @@ if TYPE_CHECKING:
     from everview.storage.store import Store
 
 _ATTEMPTS = 3  # to read a store while another process writes it
-
-
-@dataclass(frozen=True, repr=False)
-class RunSummary:
-    """What a run did: its steps, the bound that it reached, the rows that came in and the changes of views.
-
-    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1)
-    nothing new; known to 1970-01-01T00:00:07.000000
-    >>> RunSummary(1, 5, 7_000_000, 7_000_000, 0.1, changes={"v": 2})
-    1 step in 0.1 s: 0 rows in, 2 changes; known to 1970-01-01T00:00:07.000000
-    """
-
-    steps: int
-    step: int
-    bound: Chronon
-    present: Chronon
-    seconds: float
-    arrived: Mapping[str, Arrived] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that were taken in."""
-        return sum(a.rows for a in self.arrived.values())
-
-    def __repr__(self) -> str:
-        known = "nothing known yet" if self.bound < UNDATED else f"known to {instant_words(self.bound)}"
-        if not any(self.arrived.values()) and not any(self.changes.values()):
-            return f"nothing new; {known}"
-        changed = format_count(sum(self.changes.values()), "change")
-        done = (
-            f"{format_count(self.steps, 'step')} in {self.seconds:.1f} s: {format_count(self.rows, 'row')} in"
-        )
-        return f"{done}, {changed}; {known}"
 
 
 class Database:
@@ -158,6 +125,12 @@ class Database:
                 entry = self._catalog.get(name)
                 assert isinstance(entry, ViewEntry)
                 self._pipeline.resume_view(entry, self._views())
+            case S.Rename() | S.AddColumns():
+                with self._pipeline.paused():
+                    try:
+                        self._pipeline.alter(statement, self._views())
+                    finally:
+                        self._reload()  # it may have been done when an error came
             case S.SetClock():
                 with self._pipeline.paused():
                     self._remember(statement)

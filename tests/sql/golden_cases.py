@@ -29,7 +29,7 @@ from everview.algebra.text import expression_sql, literal_sql, name_sql
 from everview.algebra.time import duration_text, timestamp_sql
 from everview.catalog import Catalog, Entry
 from everview.errors import EverviewError
-from everview.sql import bind_script
+from everview.sql import bind_script, declare
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
 
@@ -124,6 +124,13 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             return "drop " + (", ".join(gone) or "nothing")
         case S.Resume(name):
             return f"resume {name}"
+        case S.Rename(name, new_name, rewritten):
+            declare(statement, catalog)
+            texts = [_entry(e) for e in rewritten]
+            return "\n  ".join([f"rename {name} to {new_name}", *texts])
+        case S.AddColumns(name, fields):
+            declare(statement, catalog)
+            return f"add to {name}: {', '.join(f'{f.name} {f.type}' for f in fields) or 'nothing'}"
         case S.SetClock():
             catalog.clock_grain = statement.grain
             return f"clock every {duration_text(statement.grain)}"

@@ -9,6 +9,7 @@ import signal
 import pytest
 from rich.console import Console
 
+from everview.catalog import Alteration
 from everview.pipeline import Progress
 from everview.storage.manifest import Manifest
 from everview.ui.progress import Meter, Summary, step_line
@@ -76,3 +77,11 @@ def test_a_run_that_found_nothing_does_not_count_its_steps() -> None:
         "",
         "look: everview query 'SELECT * FROM v'",
     ]
+
+
+def test_what_was_counted_under_an_earlier_name() -> None:
+    summary = Summary(before={"t": (10, 1, 0), "s": (1, 0, 0)}, changes={"v": 2, "old": 1})
+    altered = (Alteration(3, "s", "t"), Alteration(5, "t", "u"), Alteration(6, "u", columns=2, added=("b",)))
+    summary.follow_names((*altered, Alteration(7, "v", "w")), since=4)
+    assert summary.before == {"u": (10, 1, 0), "s": (1, 0, 0)}
+    assert summary.changes == {"old": 1, "w": 2}

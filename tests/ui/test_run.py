@@ -182,3 +182,25 @@ def test_names_and_values_are_only_that(call: Call, tmp_path: Path) -> None:
     assert "\x1b" not in table
     assert [p.name for p in place.iterdir()] == ["store"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.sql", "place"]
+
+
+def test_a_script_with_one_more_column(call: Call, tmp_path: Path) -> None:
+    """It names the ALTER that the store needs; after that, it runs again."""
+    store, script, alter = str(tmp_path / "store"), tmp_path / "views.sql", tmp_path / "alter.sql"
+    made = "CREATE STREAM s (k INT, ts TIMESTAMP{}, TIMELINE ts); CREATE VIEW v AS SELECT * FROM s;"
+    script.write_text(made.format(""))
+    assert call("run", str(script), "--path", store).code == 0
+    script.write_text(made.format(", b INT"))
+    refused = call("run", str(script), "--path", store)
+    assert refused.code == 1
+    statement = "ALTER STREAM s ADD COLUMN b INT"
+    assert refused.err.endswith(f"next: {statement}\n")
+    alter.write_text(f"{statement}; ALTER VIEW v RENAME TO w; SELECT * FROM w;")
+    done = call("run", str(alter), "--path", store)
+    assert (done.code, done.err) == (0, "")
+    again = call("run", str(script), "--path", store)
+    assert (again.code, again.err) == (0, "")
+    assert call("query", "SHOW VIEWS", "--path", store).out == "w\nv\n"
+    wrong = call("run", str(alter), "--path", store)
+    assert wrong.code == 1
+    assert "the stream 's' has a column 'b' already" in wrong.err

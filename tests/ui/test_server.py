@@ -156,7 +156,7 @@ def test_work_on_a_served_store(folder: Path, prompt: Call) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "stopping after the step under way; again to stop at once\n")
     assert out.startswith("serving everview-store; Ctrl-C ends it\n")
-    assert "s       3     0     0" in out
+    assert "r       4     0     0" in out
     assert not socket_path("everview-store").exists()
 
 
@@ -192,6 +192,10 @@ def _change_everything(folder: Path, prompt: Call, process: subprocess.Popen[str
     assert re.match(r"\d+ rows? in, \d+ changes?; known up to 2026-01-01T00:00:04.999999\n", ran.out), ran.out
     put(folder, 6)
     says("SELECT k FROM held WHERE k = 'k5';", "k", "k5")
+    assert prompt("ALTER STREAM s RENAME TO r; ALTER STREAM r ADD COLUMN b INT;").err == ""
+    assert prompt("ALTER VIEW held RENAME TO kept;").err == ""
+    put(folder, 7)
+    says("SELECT k FROM kept WHERE k = 'k6';", "k", "k6")
 
 
 def _two_at_once(store: ServedAccess) -> None:

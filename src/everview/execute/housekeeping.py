@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa  # type: ignore[import-untyped]
+from msgspec.structs import replace as replace_run
 from pyspark.sql import SparkSession
 
 from everview.algebra.time import INFINITY
@@ -199,7 +200,8 @@ class MergeTask:
             rows = Trace(trace, runs, self.files).read(until_after=horizon)
             small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
             if not small.is_empty():
-                yield trace, write_run(trace, small, self.files, self.step, merged=True)
+                written = write_run(trace, small, self.files, self.step, merged=True)
+                yield trace, replace_run(written, places=runs[0].places)
 
 
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:

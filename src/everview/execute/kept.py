@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -11,10 +13,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from everview import operators as P
 from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import DataType
-from everview.catalog import CLOCK, Catalog
+from everview.catalog import CLOCK, Catalog, StreamEntry, TableEntry, untaken_columns
 from everview.execute.catalyst import long_sql, spark_schema
-from everview.execute.tasks import ReadTask
+from everview.execute.tasks import ReadTask, layout_of
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N
+from everview.operators.columnar.types import series_of
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
@@ -43,18 +46,22 @@ class Kept:
             return self._ticks(b0, b1)
         there = self.runs(scan) if runs is None else runs
         due = [r for r in there if r.greatest_from > b0 and r.least_from <= b1]
-        return self.read(due, scan.of, (b0, b1)) if due else None
+        return self._read_scan(scan, due, (b0, b1)) if due else None
 
     def known_rows(self, scan: P.ScanOperator, upto: int) -> DataFrame:
         """Return all kept rows of a stream, a table or a view that begin by an instant."""
         if self.is_clock(scan):
             return self._ticks(BEFORE_ALL, upto)
         runs = [r for r in self.runs(scan) if r.least_from <= upto]
-        return self.read(runs, scan.of, (scan.since, upto))
+        return self._read_scan(scan, runs, (scan.since, upto))
+
+    def all_rows(self, scan: P.ScanOperator) -> DataFrame:
+        """Return all kept rows that a scan reads."""
+        return self._read_scan(scan, self.runs(scan))
 
     def later_rows(self, scan: P.ScanOperator, b0: int) -> DataFrame:
         """Return all kept changes of a view that begin after an instant, including those of the future."""
-        return self.read(self.runs(scan), scan.of, (b0, INFINITY))
+        return self._read_scan(scan, self.runs(scan), (b0, INFINITY))
 
     def rows_at(self, scan: P.ScanOperator, t: int, now: bool = False) -> DataFrame:
         """Return the rows that hold at an instant, as rows of that instant; not consolidated.
@@ -65,7 +72,7 @@ class Kept:
             rows = self._ticks(BEFORE_ALL, t)
         else:
             runs = [r for r in self._runs_at(scan, t, now) if r.least_from <= t < r.greatest_until]
-            rows = self.read(runs, scan.of).filter(f"{FROM} <= {long_sql(t)} AND {UNTIL} > {long_sql(t)}")
+            rows = self._read_scan(scan, runs).filter(f"{FROM} <= {long_sql(t)} AND {UNTIL} > {long_sql(t)}")
         columns = [P.column(i) for i in range(len(scan.of))]
         return rows.selectExpr(*columns, f"{long_sql(t)} AS {FROM}", f"{long_sql(t + 1)} AS {UNTIL}", N)
 
@@ -99,18 +106,49 @@ class Kept:
         """Return whether a scan reads the built-in clock."""
         return scan.relation == CLOCK and CLOCK not in self.catalog.entries
 
+    def _read_scan(
+        self, scan: P.ScanOperator, runs: Sequence[Run], begins: tuple[int, int] | None = None
+    ) -> DataFrame:
+        """Return the rows of some runs that a scan reads, perhaps fewer columns than there are now.
+
+        What columns hold in rows from before they were added is their DEFAULT, or NULL.
+        """
+        trace, size = self.trace(scan), len(scan.of)
+        entry = self.catalog.entries.get(trace.owner)
+        if not isinstance(entry, (StreamEntry, TableEntry)) or trace.kind not in ("inbox", "late"):
+            return self.read(runs, scan.of, begins)
+        own, more = len(entry.columns), len(untaken_columns(entry, "rejected"))
+        positions = list(range(size))
+        if trace.kind == "late":
+            positions = [*range(size - more), *range(own, own + more)]
+        defaults, fields = dict(entry.defaults), entry.columns.fields
+        constants = {
+            i: series_of([defaults[fields[p].name]], fields[p].type)
+            for i, p in enumerate(positions)
+            if own - entry.added <= p < own and fields[p].name in defaults
+        }
+        return self.read(runs, scan.of, begins, positions, constants)
+
     def read(
-        self, runs: Sequence[Run], types: tuple[DataType, ...], begins: tuple[int, int] | None = None
+        self,
+        runs: Sequence[Run],
+        types: tuple[DataType, ...],
+        begins: tuple[int, int] | None = None,
+        positions: Sequence[int] | None = None,
+        constants: Mapping[int, pl.Series] = MappingProxyType({}),
     ) -> DataFrame:
         """Return the rows of some runs; with bounds, those that begin in (b0, b1].
 
         The bounds are no part of Spark's plan, so that it is planned and compiled once for all steps.
+        `positions` are those of the columns, `constants` what some hold where a run does not have them.
         """
         schema = spark_schema(types)
         if not runs:
             return nothing(self.session, schema)
         paths = tuple(r.path for r in runs)
-        read = ReadTask(paths, self.files, to_arrow_schema(schema, timezone="UTC"), begins)
+        places = range(len(types)) if positions is None else positions
+        layouts = tuple(layout_of(run, places, constants) for run in runs)
+        read = ReadTask(paths, self.files, to_arrow_schema(schema, timezone="UTC"), begins, layouts)
         parts = min(len(runs), self.session.sparkContext.defaultParallelism)
         return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
 

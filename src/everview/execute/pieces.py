@@ -155,7 +155,7 @@ def merge_waiting(manifest: Manifest, files: Files, policy: Policy) -> dict[Trac
             for group in merges(waiting, policy, manifest.bound):
                 arrival = ArrivalId(manifest.step, lanes)
                 rows = stack_frames([files.read_frame(run.path) for run in group])
-                merged = arrival.write(trace, rows, files)
+                merged = replace(arrival.write(trace, rows, files), places=group[0].places)
                 changed[trace] = _in_place_of(group, changed.get(trace, runs), merged)
                 merging = {run.arrival for run in group}
                 for port, pieces in ports.items():

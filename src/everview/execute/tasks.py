@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -173,6 +174,42 @@ def by_trace(runs: Iterable[tuple[TraceId, Run]]) -> dict[TraceId, tuple[Run, ..
 
 
 @dataclass(frozen=True)
+class ColumnLayout:
+    """Where the columns to read are in a file; -1: it does not have that one, which holds a constant.
+
+    >>> rows = pl.DataFrame({"c0": [1, 2], "c1": ["a", "b"], FROM: [0, 0], UNTIL: [9, 9], N: [1, 1]})
+    >>> ColumnLayout((1, -1), {1: pl.Series([7])}).place(rows).rows()
+    [('a', 7, 0, 9, 1), ('b', 7, 0, 9, 1)]
+    """
+
+    places: tuple[int, ...]
+    constants: Mapping[int, pl.Series]
+
+    def place(self, rows: Frame) -> Frame:
+        """Return the columns c0, c1, … and the change."""
+        none = pl.Series([None], dtype=pl.Null)
+        columns = [
+            rows.get_column(P.column(place))
+            if place >= 0
+            else self.constants.get(i, none).new_from_index(0, rows.height)
+            for i, place in enumerate(self.places)
+        ]
+        own = [values.alias(P.column(i)) for i, values in enumerate(columns)]
+        return pl.DataFrame([*own, *(rows.get_column(c) for c in CHANGE)])
+
+
+def layout_of(
+    run: Run, positions: Sequence[int], constants: Mapping[int, pl.Series] = MappingProxyType({})
+) -> ColumnLayout | None:
+    """Return where columns are in the file of a run, by their present positions; None: where they should be.
+
+    `constants` are for columns that the file does not have, by their place in the result.
+    """
+    places = tuple(run.places[p] for p in positions) if run.places else tuple(positions)
+    return None if places == tuple(range(len(places))) else ColumnLayout(places, constants)
+
+
+@dataclass(frozen=True)
 class ReadTask:
     """Reads runs: which ones, the rows of the input say by their number."""
 
@@ -180,6 +217,7 @@ class ReadTask:
     files: Files
     output: pa.Schema
     begins: tuple[int, int] | None = None
+    layouts: tuple[ColumnLayout | None, ...] = ()  # of each run; None: as its file has them
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the runs; those that begin in (b0, b1], if these are given."""
@@ -189,4 +227,6 @@ class ReadTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 frame = self.files.read_frame(self.paths[number], where=where)
+                layout = self.layouts[number] if self.layouts else None
+                frame = frame if layout is None else layout.place(frame)
                 yield from frame.select(self.output.names).to_arrow().cast(self.output).to_batches()

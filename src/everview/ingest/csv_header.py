@@ -123,9 +123,14 @@ class Placement:
 
     @classmethod
     def of(
-        cls, header: Sequence[str], names: Sequence[str], required: frozenset[str], file: str
+        cls,
+        header: Sequence[str],
+        names: Sequence[str],
+        required: frozenset[str],
+        file: str,
+        strict: int | None = None,
     ) -> Placement:
-        """By exact name, else in any case.
+        """By exact name, else in any case. Only the first `strict` columns must not be there twice.
 
         >>> Placement.of(["V", "k", "more"], ["k", "v", "w"], frozenset(), "a.csv")
         Placement(positions=(1, 0, None), width=3, refused=None)
@@ -139,9 +144,11 @@ class Placement:
         there = [name.strip() for name in header]
         positions: list[int | None] = []
         refused: str | None = None
-        for name in names:
-            exact = [i for i, n in enumerate(there) if n == name]
-            found = exact or [i for i, n in enumerate(there) if n.casefold() == name.casefold()]
+        for i, name in enumerate(names):
+            exact = [place for place, n in enumerate(there) if n == name]
+            found = exact or [place for place, n in enumerate(there) if n.casefold() == name.casefold()]
+            if len(found) > 1 and strict is not None and i >= strict:
+                found = []
             if len(found) > 1:
                 refused = refused or f"{name}: {file} has {len(found)} columns of this name"
             if not found and name in required:
@@ -161,6 +168,7 @@ class HeaderTask:
     keeps: tuple[str, ...] = ()  # further columns that pass through unchanged
     stream: str = ""
     found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
+    strict: int | None = None  # how many columns must be there once
 
     @property
     def schema(self) -> str:
@@ -181,7 +189,7 @@ class HeaderTask:
                 if path != file:
                     file = path
                     header, part = self._header(part, path)
-                    placement = Placement.of(header, self.names, self.required, file_name(path))
+                    placement = Placement.of(header, self.names, self.required, file_name(path), self.strict)
                     if self.found_columns is not None:
                         self.found_columns.add(find_differences(self.stream, header, self.names))
                 if part.num_rows:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from everview.algebra.text import name_sql
 from everview.errors import format_choices, nearest
+from everview.storage.manifest import LEFT_OUT as LEFT_OUT
+from everview.storage.manifest import MISSING as MISSING
 
 ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
-
-LEFT_OUT, MISSING = "left out", "missing"
 
 MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
 _MOST_AT_ONCE = 10_000
@@ -62,15 +63,19 @@ def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
 
 
 def report_differences(
-    found: Iterable[ColumnDifference], told: ReportedDifferences
+    found: Iterable[ColumnDifference], told: ReportedDifferences, kinds: Mapping[str, str]
 ) -> tuple[list[str], ReportedDifferences]:
     """Return messages for differences that were not reported yet, and all differences reported by then.
 
+    `kinds` says which of the names are streams, and which are tables.
+
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
-    >>> messages, told = report_differences(found, {})
-    >>> messages
-    ["'s' leaves out columns of its files: x", "a file of 's' has no column 'ts'; did you mean 'tss'?"]
-    >>> told, report_differences(found, told)[0]
+    >>> messages, told = report_differences(found, {}, {"s": "stream"})
+    >>> for message in messages:
+    ...     print(message)
+    's' leaves out columns of its files: x; to take one, ALTER STREAM s ADD COLUMN x …
+    a file of 's' has no column 'ts'; did you mean 'tss'?
+    >>> told, report_differences(found, told, {})[0]
     ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
     """
     known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
@@ -86,5 +91,9 @@ def report_differences(
         else:
             hint = f"; did you mean '{meant}'?" if meant else ""
             missing.append(f"a file of '{name}' has no column '{column}'{hint}")
-    more = [f"'{name}' leaves out columns of its files: {format_choices(c)}" for name, c in left_out.items()]
+    more = [
+        f"'{name}' leaves out columns of its files: {format_choices(columns)}; to take one, "
+        f"ALTER {kinds[name].upper()} {name_sql(name)} ADD COLUMN {name_sql(columns[0])} …"
+        for name, columns in left_out.items()
+    ]
     return more + missing, known

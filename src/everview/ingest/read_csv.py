@@ -46,16 +46,13 @@ from everview.ingest.reading import (
     place_of,
     required_cases,
     required_columns,
+    strict_columns,
     unreadable_reason,
 )
 from everview.operators.base import column
 
 _MORE = 8  # columns that are read beyond those that are known
 _COUNT = "_everview_count"  # how many columns a record has
-_COUNT_CASE = (
-    f"WHEN {_COUNT} <> {FIELD_COUNT} THEN"
-    f" concat('it has ', {_COUNT}, IF({_COUNT} = 1, ' column', ' columns'), ', not ', {FIELD_COUNT})"
-)
 _OF_STREAMS = ("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "multiline")
 _FORMATS = {
     T.DATE: ("dateformat", "locale"),
@@ -84,11 +81,12 @@ def open_csv(
     if csv.header:
         required = frozenset(required_columns(entry))
         task = HeaderTask(
-            entry.columns.names, required, csv.dialect, wide, tuple(place), entry.name, found_columns
-        )
+            entry.columns.names, required, csv.dialect, wide, tuple(place), entry.name, found_columns,
+            strict_columns(entry),
+        )  # fmt: skip
         frame = frame.selectExpr("*", *columns_sql(PLACE_OF_FILES)).mapInArrow(task, task.schema)
     else:
-        beside = (f"{len(entry.columns)} AS {FIELD_COUNT}", f"CAST(NULL AS STRING) AS {REFUSED}")
+        beside = (f"{strict_columns(entry)} AS {FIELD_COUNT}", f"CAST(NULL AS STRING) AS {REFUSED}")
         frame = frame.selectExpr(*texts[: len(entry.columns)], RECORD, *beside, *columns_sql(place))
         frame = frame.where(f"{RECORD} <> '\ufeff'")  # a file that has only a byte order mark
     return csv.values(frame, list(place))
@@ -156,12 +154,12 @@ class _Csv:
             f"{self._value(text, f.type)} AS {column(i)}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
         ]
-        cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), _COUNT_CASE]
+        cases = [f"WHEN {REFUSED} IS NOT NULL THEN {REFUSED}", *self._bytes_case(), self._count_case()]
         cases += [
             f"WHEN {text} IS NOT NULL AND {column(i)} IS NULL "
             f"THEN {unreadable_reason(f.name, text, str(f.type))}"
             for i, (f, text) in enumerate(zip(columns, texts, strict=True))
-            if f.type != T.STRING
+            if f.type != T.STRING and i < strict_columns(self.entry)
         ]
         reason = case_sql([*cases, *required_cases(self.entry)])
         beside = [RECORD, FIELD_COUNT, REFUSED, *place]
@@ -194,6 +192,18 @@ class _Csv:
         """Bytes that are no text: Java puts U+FFFD in their place."""
         why = string_sql(f"it holds U+FFFD, which stands for bytes that are no {encoding_of(self.options)}")
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
+
+    def _count_case(self) -> str:
+        """Refuse a record with too many columns, or too few.
+
+        Files without a header that were written before columns were added to the stream have fewer.
+        """
+        fewer = 0 if self.header else strict_columns(self.entry) - len(self.entry.columns) + self.entry.added
+        words = f"IF({_COUNT} = 1, ' column', ' columns')"
+        return (
+            f"WHEN {_COUNT} NOT BETWEEN {FIELD_COUNT} - {max(fewer, 0)} AND {FIELD_COUNT}"
+            f" THEN concat('it has ', {_COUNT}, {words}, ', not ', {FIELD_COUNT})"
+        )
 
     def _count(self) -> str:
         """Return how many columns a record has: separators are counted, where quoted fields are taken out."""

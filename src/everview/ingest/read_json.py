@@ -7,15 +7,15 @@ or more than one, is refused. Keys are found by exact name, else in any case as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
-from everview.algebra.schema import Field, names_beside
+from everview.algebra.schema import Field, Schema, names_beside
 from everview.algebra.text import name_sql, string_sql, type_sql
-from everview.catalog import FedEntry, Source
+from everview.catalog import FedEntry, Source, StreamEntry
 from everview.execute.guards import without_date_null
 from everview.ingest.reading import (
     ORIGINAL,
@@ -28,6 +28,7 @@ from everview.ingest.reading import (
     options_of,
     place_of,
     required_cases,
+    strict_columns,
     unreadable_reason,
 )
 from everview.operators.base import column
@@ -91,6 +92,8 @@ class _Json:
 
     def values(self, lines: DataFrame, place: list[str]) -> DataFrame:
         """Return the columns, the reason, and the line."""
+        if (strict := strict_columns(self.entry)) < len(self.entry.columns):
+            return self._values_again(lines, place, strict)
         columns = list(self.entry.columns)
         shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in enumerate(columns)]
         mended = f"IF({self._other_case()}, {self._by_own_names()}, NULL) AS {_MENDED}"
@@ -101,6 +104,22 @@ class _Json:
         frame = frame.selectExpr(*kept, _MENDED, _PARSED, *shown)
         names = [column(i) for i in range(len(columns))]
         return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{_LINE} AS {ORIGINAL}", *place)
+
+    def _values_again(self, lines: DataFrame, place: list[str], strict: int) -> DataFrame:
+        """Return the rows as they were first read, and beside them what later columns hold, or NULL."""
+        entry, fields = self.entry, self.entry.columns.fields
+        assert isinstance(entry, StreamEntry)
+        first, later = (
+            _Json(replace(entry, columns=Schema(part), read_as=None), self.source)
+            for part in (fields[:strict], fields[strict:])
+        )
+        frame = first.values(lines, place).withColumnRenamed(ORIGINAL, _LINE)
+        parsed = later._parsed(later._by_own_names(), list(fields[strict:]))
+        frame = frame.selectExpr("*", f"{parsed} AS {_PARSED}")
+        values = enumerate(fields[strict:], strict)
+        shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in values]
+        own = [column(i) for i in range(strict)]
+        return frame.selectExpr(*own, *shown, REASON, f"{_LINE} AS {ORIGINAL}", *place)
 
     def _parsed(self, text: str, columns: list[Field]) -> str:
         fields = [f"{name_sql(f.name)} {type_sql(f.type)}" for f in columns]

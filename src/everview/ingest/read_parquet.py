@@ -43,6 +43,7 @@ from everview.ingest.reading import (
     load_files,
     place_of,
     required_columns,
+    strict_columns,
 )
 from everview.operators.base import column
 from everview.operators.columnar.frame import Frame
@@ -68,7 +69,14 @@ def open_parquet(
     place = place_of(entry)
     types = {"STRING": S.StringType(), "BIGINT": S.LongType()}
     kept = [S.StructField(name, types[FILE_POSITION[name]]) for name in place]
-    task = ParquetTask(entry.columns, required_columns(entry), tuple(place), entry.name, found_columns)
+    task = ParquetTask(
+        entry.columns,
+        required_columns(entry),
+        tuple(place),
+        entry.name,
+        found_columns,
+        strict_columns(entry),
+    )
     schema = S.StructType(fields + told + kept)
     return listed.selectExpr(*columns_sql(PLACE_OF_FILES)).mapInArrow(task, schema)
 
@@ -82,6 +90,7 @@ class ParquetTask:
     keeps: tuple[str, ...] = ()  # columns about its file that pass through with every row
     stream: str = ""
     found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
+    strict: int | None = None  # values of later columns may be NULL if they cannot be read
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -139,7 +148,7 @@ class _File:
         declared = task.columns.names
         folders = {} if set(declared) <= set(own) else _folders(path)
         known = [*own, *(n for n in folders if n not in own)]
-        place = Placement.of(known, declared, frozenset(task.required), name)
+        place = Placement.of(known, declared, frozenset(task.required), name, task.strict)
         needed = {known[p] for p in place.positions if p is not None} & set(own)
         return cls(name, task, place, known, sorted(needed), folders)
 
@@ -150,10 +159,11 @@ class _File:
             return _frame(none), _constant(self.place.refused, rows.num_rows)
         shown: dict[str, pl.Series] = {}
         reasons: list[pl.Series] = []
-        for field, position in zip(self.task.columns, self.place.positions, strict=True):
+        for i, (field, position) in enumerate(zip(self.task.columns, self.place.positions, strict=True)):
             values, reason = self._values(rows, field, None if position is None else self.known[position])
             shown[field.name] = values
-            reasons += [] if reason is None else [reason]
+            strict = self.task.strict is None or i < self.task.strict
+            reasons += [reason] if reason is not None and strict else []
         for name, why in self.task.required.items():
             if shown[name].null_count():
                 missing = pl.when(shown[name].is_null()).then(pl.lit(f"{name}: {why}"))

@@ -25,6 +25,7 @@ from everview.ingest.reading import (
     reads_files,
     required_columns,
     source_name,
+    strict_columns,
     unreadable_reason,
 )
 from everview.operators.base import column
@@ -56,7 +57,7 @@ def open_typed(
         given, type_ = name_sql(name), frame.schema[name].dataType
         cast = try_cast_sql(given, field.type, isinstance(type_, S.StringType))
         columns.append(f"{cast} AS {column(i)}")
-        if type_ != spark_type(field.type):
+        if type_ != spark_type(field.type) and i < strict_columns(entry):
             why = unreadable_reason(field.name, f"CAST({given} AS STRING)", str(field.type))
             wrong.append(f"WHEN {given} IS NOT NULL AND {cast} IS NULL THEN {why}")
     required = required_columns(entry)

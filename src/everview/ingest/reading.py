@@ -124,6 +124,12 @@ def required_columns(entry: FedEntry) -> dict[str, str]:
     )
 
 
+def strict_columns(entry: FedEntry) -> int:
+    """Return how many columns must have values that can be read; values of later ones may be NULL instead."""
+    again = entry.read_as if isinstance(entry, StreamEntry) else None
+    return len(entry.columns) if again is None else again
+
+
 def case_sql(cases: Iterable[str]) -> str:
     """Return a CASE over some WHENs; NULL if there are none."""
     text = " ".join(cases)
@@ -138,7 +144,7 @@ def required_cases(entry: FedEntry) -> list[str]:
 
 def source_name(entry: FedEntry) -> str:
     """Return the name under which Spark records how far a source was read."""
-    return names.source_log_name(entry.name, entry.incarnation)
+    return names.source_log_name(entry.created_as or entry.name, entry.incarnation)
 
 
 def path_pattern(source: Source) -> str:

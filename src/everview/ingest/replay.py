@@ -9,7 +9,8 @@ stream then cannot be read again.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -22,12 +23,13 @@ from pyspark.sql.window import Window
 from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, untaken_columns
 from everview.errors import StoreError, format_count
-from everview.execute.catalyst import spark_schema
+from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.kept import Kept
+from everview.execute.tasks import write_rows
 from everview.ingest.batch_files import files_there
 from everview.ingest.changed_files import files_with_times
 from everview.ingest.differences import new_differences
-from everview.ingest.reading import ORIGINAL, REASON, reads_files, source_name
+from everview.ingest.reading import ORIGINAL, REASON, reads_files, source_name, strict_columns
 from everview.ingest.refused import AHEAD, row_text, split_refused
 from everview.ingest.sources import open_source
 from everview.operators.base import column
@@ -35,7 +37,7 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.runs import Run, TraceId
 from everview.storage.source_log import read_files, source_offsets
 
 _COPY = "_everview_copy"  # the number of a row among those of equal text
@@ -73,6 +75,7 @@ class Replay:
 
     entry: StreamEntry
     uris: tuple[str, ...]
+    epochs: tuple[ReadingEpoch, ...] = ()
 
     @classmethod
     def of(
@@ -105,32 +108,64 @@ class Replay:
                 return f"'{entry.name}' has read the file {uri}, which is gone"
             if uri in there and there[uri][1] != time:
                 return f"'{entry.name}' has read the file {there[uri][0]}, which was changed since"
-        return cls(entry, tuple(uri for uri in read if uri not in known))
+        new = tuple(uri for uri in read if uri not in known)
+        return cls(entry, new, tuple(_epochs(entry, checkpoint, new)))
 
     def rows(self, kept: Kept, after_step: int = 0) -> DataFrame | None:
         """Return the rows that were taken from these files, as change rows; None if there are no files.
 
         Of rows that were not taken, those of steps after `after_step` are left out.
         """
-        if not self.uris:
-            return None
-        session = kept.session
-        gone = _untaken(kept, self.entry, after_step)
-        frame = open_source(session, self.entry, new_differences(session.sparkContext), self.uris)
-        task = AcceptTask(self.entry, gone is not None)
+        parts = [self._rows_of(epoch, kept, after_step) for epoch in self.epochs]
+        return reduce(DataFrame.unionAll, parts) if parts else None
+
+    def _rows_of(self, epoch: ReadingEpoch, kept: Kept, after_step: int) -> DataFrame:
+        session, entry = kept.session, replace(self.entry, read_as=epoch.columns)
+        gone = _untaken(kept, entry, max(after_step, epoch.since - 1), epoch.until)
+        frame = open_source(session, entry, new_differences(session.sparkContext), epoch.uris)
+        task = AcceptTask(entry, gone is not None)
         rows = frame.mapInArrow(task, task.schema)
         return rows if gone is None else _without(rows, gone)
 
 
-def _untaken(kept: Kept, entry: StreamEntry, after_step: int) -> DataFrame | None:
-    """Return the texts of rows that parse and were not taken, with their numbers; None if there are none."""
+@dataclass(frozen=True)
+class ReadingEpoch:
+    """Files that were read while a stream had so many columns: in the steps [since, until)."""
+
+    uris: tuple[str, ...]
+    columns: int
+    since: int
+    until: int
+
+
+def _epochs(entry: StreamEntry, checkpoint: Files, uris: Sequence[str]) -> Iterator[ReadingEpoch]:
+    """Yield the files by the columns that the stream had when they were read, if there are any.
+
+    What was taken, late or rejected then is so now: values of columns that were added later do not count.
+    """
+    left, since = list(uris), 0
+    for addition in entry.additions:
+        read = read_files(checkpoint, source_name(entry), addition.read) if addition.read >= 0 else {}
+        before = tuple(uri for uri in left if uri in read)
+        if before:
+            yield ReadingEpoch(before, addition.before, since, addition.step)
+        left, since = [uri for uri in left if uri not in read], addition.step
+    if left:
+        yield ReadingEpoch(tuple(left), len(entry.columns), since, INFINITY)
+
+
+def _untaken(kept: Kept, entry: StreamEntry, after_step: int, until: int) -> DataFrame | None:
+    """Return the texts of rows that parse and were not taken, with their numbers; None if there are none.
+
+    Only those of the steps after one, and before another, count.
+    """
     texts = []
     for kind in ("late", "rejected"):
         runs = [r for r in kept.manifest.runs(TraceId(kind, entry.name)) if r.step > after_step or not r.step]
         if runs:
             types = untaken_columns(entry, kind).types
             step, reason, text = (column(i) for i in range(len(types) - 3, len(types)))
-            rows = kept.read(runs, types).where(f"{step} > {after_step}")
+            rows = kept.read(runs, types).where(f"{step} > {after_step} AND {step} < {long_sql(until)}")
             if kind == "rejected":
                 rows = rows.where(F.col(reason).contains(AHEAD))
             texts.append(rows.selectExpr(f"{text} AS {ORIGINAL}", N))
@@ -183,7 +218,17 @@ class AcceptTask:
         own = [column(i) for i in range(len(names))]
         if not self.with_text:
             return rows.select(*own, *CHANGE)
-        return rows.with_columns(row_text(rows, names).alias(ORIGINAL)).select(*own, *CHANGE, ORIGINAL)
+        shown = names[: strict_columns(self.entry)]
+        return rows.with_columns(row_text(rows, shown).alias(ORIGINAL)).select(*own, *CHANGE, ORIGINAL)
+
+
+def write_waiting_rows(kept: Kept, replay: Replay, step: int) -> tuple[Run, ...]:
+    """Write the rows of a source that begin after the bound to runs of its inbox; return these."""
+    rows = replay.rows(kept)
+    if rows is None:
+        return ()
+    later = rows.where(f"{FROM} > {long_sql(kept.manifest.bound)} AND {FROM} < {long_sql(INFINITY)}")
+    return write_rows(later, TraceId("inbox", replay.entry.name), kept.files, step)
 
 
 def replayed_rows(kept: Kept, entry: StreamEntry) -> DataFrame | None:

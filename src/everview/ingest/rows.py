@@ -19,7 +19,7 @@ from everview.catalog import Defaults
 from everview.errors import StoreError, format_count
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
-from everview.operators.columnar.types import frame_type
+from everview.operators.columnar.types import series_of as series_of
 
 
 def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:
@@ -35,15 +35,6 @@ def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Seq
     size = len(records)
     times = {FROM: list(begins), UNTIL: [INFINITY] * size, N: [1] * size}
     return pl.DataFrame({**columns, **{k: pl.Series(v, dtype=pl.Int64) for k, v in times.items()}})
-
-
-def series_of(values: list[object], type_: T.DataType) -> pl.Series:
-    """Values of records as a column. Times are integers in a record; here they get their type."""
-    if type_ in (T.TIMESTAMP, T.INTERVAL):
-        return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
-    if type_ == T.DATE:
-        return pl.Series(values, dtype=pl.Int32).cast(pl.Date)
-    return pl.Series(values, dtype=frame_type(type_))
 
 
 def record_by_position(row: Sequence[object], columns: Schema) -> Record:

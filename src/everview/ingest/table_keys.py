@@ -22,11 +22,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from everview.algebra.time import INFINITY
 from everview.catalog import TableEntry
 from everview.execute.catalyst import spark_schema
-from everview.execute.tasks import RUN_LINES, ReadTask, by_trace, read_lines, run_line, write_run
+from everview.execute.tasks import RUN_LINES, ReadTask, by_trace, layout_of, read_lines, run_line, write_run
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, TIME
 from everview.ingest.refused import refused_rows, row_text, shown_text
 from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, consolidate_frame, stack_frames
+from everview.operators.columnar.types import series_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 
@@ -49,7 +50,7 @@ def settle_keys(
     """Write the changes of a table and the rejected rows of a batch that the intake has written."""
     task = KeyTask(entry, files, begin, step)
     if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
-        read = [[files.read_frame(run.path) for run in runs] for runs in (held, came)]
+        read = [[_placed(files.read_frame(run.path), run, entry) for run in runs] for runs in (held, came)]
         return by_trace(task.settle(*(stack_frames(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
     places = [
@@ -70,9 +71,18 @@ def settle_keys(
 
 
 def _read(session: SparkSession, files: Files, runs: Sequence[Run], schema: S.StructType) -> DataFrame:
-    read = ReadTask(tuple(run.path for run in runs), files, to_arrow_schema(schema, timezone="UTC"))
+    layouts = tuple(layout_of(run, range(len(run.places))) if run.places else None for run in runs)
+    paths = tuple(run.path for run in runs)
+    read = ReadTask(paths, files, to_arrow_schema(schema, timezone="UTC"), layouts=layouts)
     parts = max(1, min(len(runs), session.sparkContext.defaultParallelism))
     return session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
+
+
+def _placed(rows: Frame, run: Run, entry: TableEntry) -> Frame:
+    """Return the rows of a run with the columns that there are now."""
+    none = {i: series_of([None], type_) for i, type_ in enumerate(entry.columns.types)}
+    layout = layout_of(run, range(len(run.places)), none) if run.places else None
+    return rows if layout is None else layout.place(rows)
 
 
 def _keys(entry: TableEntry) -> list[tuple[int, str]]:

@@ -26,6 +26,7 @@ from everview.execute.slices import MARKS
 from everview.ingest.tables import Assignments
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline import inserts
+from everview.pipeline.alter import add_columns, rename_entry
 from everview.pipeline.backfill import BackfillProgress
 from everview.pipeline.migration import begin_migrations
 from everview.pipeline.steps import StepRunner
@@ -33,16 +34,12 @@ from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
 from everview.query.questions import StoreSnapshot, require_going_on, require_view
+from everview.sql import declare
 from everview.sql.ad_hoc import Query
-from everview.sql.statements import Selection
+from everview.sql.statements import AddColumns, Rename, Selection
+from everview.storage.altered import PARTS_BY_NAME
 from everview.storage.arrivals import Arrived, Progress
 from everview.storage.store import Settings, Store
-
-# What a manifest has by the names of streams, tables and views.
-_BY_NAME = (
-    "since", "partial", "replaced", "plans", "next", "aside", "forgotten", "bounds", "newest", "heard",
-    "counts", "changed", "scheduled", "told",
-)  # fmt: skip
 
 
 class Pipeline(StoreWriter):
@@ -138,6 +135,23 @@ class Pipeline(StoreWriter):
                 bounds = {**before.bounds, entry.name: own}
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
+    def alter(self, statement: Rename | AddColumns, before: CompiledStore) -> None:
+        """Give an entry another name, or further columns, and save the catalog with it.
+
+        `before` are the views before.
+        """
+        catalog = before.catalog.copy()
+        declare(statement, catalog)
+        match statement:
+            case AddColumns(name, fields) if fields:
+                entry = before.catalog.get(name)
+                assert isinstance(entry, (StreamEntry, TableEntry))
+                add_columns(self, catalog, name, len(entry.columns), tuple(f.name for f in fields))
+            case Rename(name, new_name):
+                if self.store.manifest().keeps_rows_of(new_name):
+                    self.forget_names(before)  # a DROP was interrupted
+                rename_entry(self, before, catalog, name, new_name)
+
     def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
         for name in entry.depends_on:
@@ -205,7 +219,7 @@ class Pipeline(StoreWriter):
                 part: {
                     n: v for n, v in getattr(before, part).items() if n.casefold() in views.catalog.entries
                 }
-                for part in _BY_NAME
+                for part in PARTS_BY_NAME
             }
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, views.catalog, views.operator_names()))

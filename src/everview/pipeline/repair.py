@@ -21,21 +21,19 @@ from msgspec.structs import replace as replace_run
 from pyspark.sql import SparkSession
 
 from everview import operators as P
-from everview.algebra.time import INFINITY, instant_words
+from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError, format_count
-from everview.execute.catalyst import long_sql
 from everview.execute.failures import explained_failures
 from everview.execute.kept import REPLACED
 from everview.execute.pieces import pieces_of
 from everview.execute.slices import with_plans
-from everview.execute.tasks import write_rows
 from everview.ingest.changed_files import files_with_times
 from everview.ingest.reading import source_name
-from everview.ingest.replay import Replay, is_replayable
+from everview.ingest.replay import Replay, is_replayable, write_waiting_rows
 from everview.operators.base import stateful_operators
-from everview.operators.columnar.frame import BEFORE_ALL, FROM
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline.backfill import BackfillProgress
 from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protected
 from everview.pipeline.writer import StoreWriter
@@ -297,11 +295,7 @@ class StoreRepair:
         """Write the rows of a source that begin after the bound to a run of its inbox."""
         kept = self.writer.kept(self.manifest, self.diagnosis.catalog)
         found = Replay.of(kept.session, kept.files, entry, self.manifest)
-        rows = None if isinstance(found, str) else found.rows(kept)
-        if rows is None:
-            return ()
-        later = rows.where(f"{FROM} > {long_sql(self.manifest.bound)} AND {FROM} < {long_sql(INFINITY)}")
-        return tuple(write_rows(later, TraceId("inbox", entry.name), kept.files, self.diagnosis.step + 1))
+        return () if isinstance(found, str) else write_waiting_rows(kept, found, self.diagnosis.step + 1)
 
 
 def _state_names(plan: P.Operator) -> set[str]:

@@ -86,7 +86,9 @@ class StepRunner:
             if batch is not None:
                 store.sync_checkpoint(batch.number)
             found = None if batch is None else batch.sources.differences
-            messages, told_columns = report_differences(() if found is None else found.value, before.told)
+            kinds = {entry.name: entry.kind for entry in views.sourced_entries}
+            differences = () if found is None else found.value
+            messages, told_columns = report_differences(differences, before.told, kinds)
             writer.commit_step(before, replace(after, told=told_columns))
             for message in (*messages, *_aside_messages(before, after)):
                 warnings.warn(message, stacklevel=2)

@@ -57,7 +57,8 @@ def _lines(entry: Entry) -> list[str]:
             how = "COMPLETE " if entry.complete else ""
             kept = f" WITH (history => {_history_sql(entry)})" if not entry.least_changes else ""
             columns = f" ({_names(entry.column_names)})" if entry.column_names else ""
-            return [f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
+            read = [f"-- it reads the first {n} columns of {name}" for name, n in entry.read_columns]
+            return [*read, f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
         case EventStreamEntry():
             return [f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)} AS", entry.sql]
 

@@ -120,6 +120,7 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
                 "note": view_note(facts.manifest, entry.name),
                 "complete since": instant_words(since),
                 "reads": ", ".join(entry.depends_on),
+                "does not read": _added_since(entry, facts.catalog),
                 **used,
             }
         case EventStreamEntry():
@@ -131,6 +132,16 @@ def _history(entry: ViewEntry) -> str:
         return "for ever"
     length = duration_text(entry.history) if entry.history else "none, only the present answer"
     return f"{length}, and the last {entry.least_changes:,} changes" if entry.least_changes else length
+
+
+def _added_since(entry: ViewEntry, catalog: Catalog) -> str:
+    """Return the columns that were added, after a view was made, to what it reads."""
+    found = []
+    for name, number in entry.read_columns:
+        below = catalog.get(name)
+        if isinstance(below, (StreamEntry, TableEntry)):
+            found.append(f"{', '.join(below.columns.names[number:])} of {name}, added later")
+    return "; ".join(found)
 
 
 def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:

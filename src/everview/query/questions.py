@@ -28,7 +28,7 @@ from everview.execute.job import rows_of
 from everview.execute.kept import REPLACED, Kept, nothing
 from everview.ingest.bounds import LAST
 from everview.ingest.replay import replayed_rows
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Slice
+from everview.operators.columnar.frame import BEFORE_ALL, CHANGE, FROM, UNTIL, Slice
 from everview.plan.views import cut_at_views, find_views
 from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
@@ -115,12 +115,13 @@ class StoreSnapshot:
         for scan in scans_of([plan]):
             whole = history or (scan.source != "view" and isinstance(self._entry(scan), StreamEntry))
             if kept.trace(scan).kind in ("late", "rejected"):
-                scans[scan] = _always(kept.read(kept.runs(scan), scan.of))
+                scans[scan] = _always(kept.all_rows(scan))
             elif tables_at is not None and not history and isinstance(self._entry(scan), TableEntry):
                 times = {FROM: F.lit(t), UNTIL: F.lit(t + 1)}
                 scans[scan] = kept.rows_at(scan, tables_at).withColumns(times)
             elif isinstance(entry := self._entry(scan), StreamEntry) and entry.source is not None:
-                scans[scan] = self._replayed(entry, t)
+                own = [P.column(i) for i in range(len(scan.of))]
+                scans[scan] = self._replayed(entry, t).select(*own, *CHANGE)
             else:
                 scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):

@@ -1,6 +1,7 @@
 """SQL text to algebra; the only place that knows sqlglot."""
 
-from everview.sql.bind import bind_script, bind_statement, declare, plan_of, relation_of, view_plan
+from everview.sql.bind import bind_script, bind_statement, declare
+from everview.sql.definitions import plan_of, relation_of, view_plan
 from everview.sql.script import Script, parse_script
 
 __all__ = [

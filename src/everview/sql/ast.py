@@ -166,6 +166,18 @@ class ResumeSyntax(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+class RenameSyntax(exp.Expression):
+    """ALTER STREAM | TABLE | VIEW name RENAME TO name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "to": True}
+
+
+class AddColumnsSyntax(exp.Expression):
+    """ALTER STREAM | TABLE name ADD COLUMNS [IF NOT EXISTS] (columns)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "columns": True, "exists": False}
+
+
 class DropSyntax(exp.Expression):
     """DROP STREAM | TABLE | VIEW [IF EXISTS] name [CASCADE]."""
 

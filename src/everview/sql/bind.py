@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import Chronon
 from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
     CLOCK_ENTRY,
@@ -23,13 +22,12 @@ from everview.catalog import (
     TaggedEntry,
     ViewEntry,
     kind_with_article,
-    stream_columns,
-    untaken_columns,
 )  # fmt: skip
 from everview.errors import CatalogError, EverviewError, SqlError
 from everview.sql import ast
 from everview.sql import statements as S
 from everview.sql.ad_hoc import bind_ad_hoc
+from everview.sql.alter import bind_add_columns, bind_rename
 from everview.sql.answers import require_distinct_names, require_types
 from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
@@ -41,6 +39,7 @@ from everview.sql.declare import (
     declare_view_options,
     declared_names,
 )
+from everview.sql.definitions import definition_plan, entry_node, new_context, view_plan
 from everview.sql.events import require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
@@ -49,7 +48,7 @@ from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
 from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
-from everview.sql.script import Script, parse_one, parse_script
+from everview.sql.script import Script, parse_script
 
 
 def bind_script(
@@ -95,111 +94,21 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
         case ViewEntry():
             return view_plan(entry, catalog)
         case EventStreamEntry():
-            return _definition(entry, catalog, None)
+            return definition_plan(entry, catalog)
         case TaggedEntry():
-            return _node(entry, catalog, None)
+            return entry_node(entry, catalog)
     return None
-
-
-def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
-    """Return the plan of a view of the catalog, under the names of its columns."""
-    return _definition(entry, catalog, making)
-
-
-def plan_of(sql: str, catalog: Catalog) -> N.Node:
-    """Return the plan of one query as a view would have it."""
-    node = parse_one(sql)
-    script = Script(sql)
-    with script.refuse_deep_nesting(node):
-        refuse_unused(node, script, ad_hoc=False)
-        return bind_query(node, _context(script, catalog)).plan
-
-
-def relation_of(name: str, catalog: Catalog) -> N.Node:
-    """Return the node that a name of the catalog stands for."""
-    return _node(catalog.get(name), catalog, making=None)
-
-
-def _context(
-    script: Script, catalog: Catalog, making: str | None = None, now: Chronon | None = None
-) -> Context:
-    def read(name: str, context: Context) -> BoundQuery:
-        if name.casefold() in context.ctes:
-            return context.ctes[name.casefold()]
-        return BoundQuery.of(_read(name, context, making))
-
-    return Context(script, catalog, bind_query, read, now)
-
-
-def _read(name: str, context: Context, making: str | None) -> N.Node:
-    """Return the node that a name in FROM stands for."""
-    if making is not None and name.casefold() == making.casefold():
-        raise CatalogError(
-            f"'{making}' would depend on itself", next_step="read what it is made from instead"
-        )
-    stream, _, kind = name.rpartition("$")
-    if kind.casefold() in ("late", "rejected") and stream in context.catalog:
-        below = context.catalog.get(stream)
-        kept = ("late", "rejected") if isinstance(below, StreamEntry) else ("rejected",)
-        if isinstance(below, (StreamEntry, TableEntry)) and kind.casefold() in kept:
-            context.used[below.name] = None
-            return N.Stream(f"{below.name}${kind.casefold()}", untaken_columns(below, kind.casefold()))
-    entry = context.catalog.get(name)
-    context.used[entry.name] = None
-    return _node(entry, context.catalog, making)
-
-
-def _node(entry: Entry, catalog: Catalog, making: str | None) -> N.Node:
-    match entry:
-        case StreamEntry():
-            return N.Stream(entry.name, entry.columns, entry.sequence)
-        case TableEntry():
-            return N.Table(entry.name, entry.columns, entry.key, entry.retroactive)
-        case TaggedEntry():
-            below = _node(catalog.get(entry.over), catalog, making)
-            condition = None
-            if entry.delete_when is not None:
-                script = Script(f"SELECT {entry.delete_when}")
-                scope = Scope()
-                scope.add(entry.over, below.schema)
-                syntax = parse_one(script.text).expressions[0]
-                condition = (
-                    _context(script, catalog).binder(scope, "DELETE WHEN").condition(syntax, "DELETE WHEN")
-                )
-            return N.View(entry.name, N.Tagged(below, entry.key, condition))
-        case ViewEntry():
-            return N.View(entry.name, view_plan(entry, catalog, making))
-        case EventStreamEntry():
-            plan = _definition(entry, catalog, making)
-            return N.Stream(entry.name, stream_columns(plan.schema.fields, list(entry.timelines)))
-
-
-def _definition(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: str | None) -> N.Node:
-    """The plan of a definition in the catalog; it is bound once, until it or what it reads is replaced."""
-    known = catalog.bound_definition(entry)
-    if known is not None and (making is None or entry.name not in catalog.dependants(making)):
-        return known
-    try:
-        plan = bind_query(parse_one(entry.sql), _context(Script(entry.sql), catalog, making)).plan
-    except EverviewError as error:
-        error.place = None  # it is in the text of the view, not in the present statement
-        raise
-    if isinstance(entry, ViewEntry) and entry.column_names not in ((), plan.schema.names):
-        columns = zip(entry.column_names, plan.schema, strict=True)
-        plan = N.Project(plan, tuple((name, Column.to(f)) for name, f in columns))
-    catalog.remember_definition(entry, plan)
-    return plan
 
 
 # CREATE
 
 
 def _create_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_stream(node, _context(script, catalog)))
+    return S.Create(declare_stream(node, new_context(script, catalog)))
 
 
 def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    return S.Create(declare_table(node, _context(script, catalog)))
+    return S.Create(declare_table(node, new_context(script, catalog)))
 
 
 def _create_table_as(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -224,16 +133,16 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
         raise script.error(
             f"a tagged stream is made over a stream, and '{below.name}' is {kind_with_article(below)}", over
         )
-    columns = _node(below, catalog, None).schema
+    columns = entry_node(below, catalog).schema
     keys = declared_names(columns, node.args["key"], script)
     if (delete := node.args.get("delete")) is not None:
         scope = Scope()
         scope.add(below.name, columns)
-        _context(script, catalog).binder(scope, "DELETE WHEN").condition(delete, "DELETE WHEN")
+        new_context(script, catalog).binder(scope, "DELETE WHEN").condition(delete, "DELETE WHEN")
     entry = TaggedEntry(node.name, below.name, keys, node.args.get("text"))
-    plan = _node(entry, catalog, None)
+    plan = entry_node(entry, catalog)
     before = catalog.entries.get(entry.name.casefold())
-    if isinstance(before, TaggedEntry) and _node(replace(before, name=entry.name), catalog, None) == plan:
+    if isinstance(before, TaggedEntry) and entry_node(replace(before, name=entry.name), catalog) == plan:
         entry = before
     return S.Create(entry, plan)
 
@@ -241,8 +150,10 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     name, text = node.name, node.args["text"]
     retained = declare_view_options(node.args.get("options") or [], script)
-    context = _context(script, catalog, making=name)
+    context = new_context(script, catalog, making=name)
     columns = node.args.get("columns") or []
+    if (widths := _widths_before(node, catalog)) is not None:
+        context = new_context(script, catalog, making=name, widths=dict(widths))
     query = bind_query(node.args["query"], context)
     if columns:
         query = rename_columns(query, [c.name for c in columns], exp.Tuple(expressions=columns), context)
@@ -250,7 +161,7 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     plan = query.plan
     require_types(plan.schema, node, script)
     given = tuple(c.name for c in columns)
-    before = catalog.entries.get(name.casefold())
+    before, anew = catalog.entries.get(name.casefold()), bool(node.args.get("replace"))
     if retained is None:  # a view that was made when the default was to keep all goes on to keep it
         forever = isinstance(before, ViewEntry) and before.history == FOREVER.history
         retained = FOREVER if forever else DEFAULT_HISTORY
@@ -261,15 +172,31 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
         retained.history,
         tuple(context.used),
         given,
+        widths or (),
         retained.least_changes,
     )
     if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
         same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
         entry = replace(entry, **same)  # type: ignore[arg-type]
-    anew = bool(node.args.get("replace"))
     with script.blame(node.this):
         _require_addable(entry, catalog, anew)
     return S.Create(entry, plan, anew)
+
+
+def _widths_before(node: exp.Expr, catalog: Catalog) -> tuple[tuple[str, int], ...] | None:
+    """Return how many columns a view reads that CREATE VIEW makes again, if columns were added since.
+
+    The same text is the same view; None if it is another one.
+    """
+    before = catalog.entries.get(node.name.casefold())
+    if not isinstance(before, ViewEntry) or not before.read_columns or node.args.get("replace"):
+        return None
+    given = tuple(c.name for c in node.args.get("columns") or ())
+    again = replace(before, sql=node.args["text"], column_names=given)
+    with suppress(EverviewError):
+        if definition_plan(again, catalog, making=node.name) == view_plan(before, catalog):
+            return before.read_columns
+    return None
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
@@ -278,7 +205,7 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
     after.add(entry, anew)
     for name in catalog.dependants(entry.name) if anew else ():
         try:
-            _node(after.get(name), after, making=None)
+            entry_node(after.get(name), after)
         except EverviewError as error:
             raise CatalogError(
                 f"with this definition of '{entry.name}' the {after.get(name).kind} '{name}' no longer fits: "
@@ -289,7 +216,7 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
 
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """CREATE STREAM … TIMELINE … AS SELECT: an event query (paper 3)."""
-    context = _context(script, catalog, making=node.name)
+    context = new_context(script, catalog, making=node.name)
     query = bind_query(node.args["query"], context)
     require_distinct_names(query, [], node, script)
     plan = query.plan
@@ -310,7 +237,7 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
         lines.append(found.name)
     entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
     before = catalog.entries.get(entry.name.casefold())
-    if isinstance(before, EventStreamEntry) and _definition(before, catalog, None) == plan:
+    if isinstance(before, EventStreamEntry) and definition_plan(before, catalog) == plan:
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
     with script.blame(node.this):
         _require_addable(entry, catalog, anew=False)
@@ -411,7 +338,7 @@ def _changeable(node: exp.Expr, changed: str, script: Script, catalog: Catalog) 
 
 def _ad_hoc_context(script: Script, catalog: Catalog) -> Context:
     """Return the context of an ad hoc query or a change: the whole statement has one present instant."""
-    return _context(script, catalog, now=time.time_ns() // 1000)
+    return new_context(script, catalog, now=time.time_ns() // 1000)
 
 
 def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -495,6 +422,8 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.DropSyntax: _drop,
     ast.ResumeSyntax: _resume,
     ast.ClockEverySyntax: _clock,
+    ast.RenameSyntax: bind_rename,
+    ast.AddColumnsSyntax: bind_add_columns,
 }
 
 
@@ -507,5 +436,9 @@ def declare(statement: S.Statement, catalog: Catalog) -> None:
             catalog.add(entry)
         case S.Drop(name, cascade) if name is not None:
             catalog.drop(name, cascade)
+        case S.Rename(name, new_name, rewritten):
+            catalog.rename(name, new_name, rewritten)
+        case S.AddColumns(name, fields, defaults):
+            catalog.add_columns(name, fields, defaults)
         case S.SetClock(grain):
             catalog.clock_grain = grain

@@ -29,7 +29,7 @@ class BoundQuery:
 
 @dataclass(frozen=True)
 class Context:
-    """Passed down through a query; `used` collects the catalog names that it reads.
+    """Passed down through a query; `used` collects the catalog names that it reads, `references` where.
 
     `now` is the instant of an ad hoc query; views have none, since they hold at all instants.
     """
@@ -42,6 +42,15 @@ class Context:
     ctes: dict[str, BoundQuery] = field(default_factory=dict)
     outer: Scope | None = None
     used: dict[str, None] = field(default_factory=dict)
+    references: list[exp.Expr] = field(default_factory=list)
+
+    def read_named(self, name: exp.Expr) -> BoundQuery:
+        """Return what a name in the text stands for; note the place of a name of the catalog."""
+        with self.script.blame(name):
+            found = self.read(name.name, self)
+        if name.name.casefold() not in self.ctes:
+            self.references.append(name)
+        return found
 
     def with_cte(self, name: str, query: BoundQuery) -> Context:
         return replace(self, ctes={**self.ctes, name.casefold(): query})

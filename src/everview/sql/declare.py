@@ -9,7 +9,16 @@ from sqlglot import exp
 
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, WEEK
-from everview.catalog import MAX_AHEAD, Defaults, Lateness, Source, StreamEntry, TableEntry, stream_columns
+from everview.catalog import (
+    MAX_AHEAD,
+    Defaults,
+    FedEntry,
+    Lateness,
+    Source,
+    StreamEntry,
+    TableEntry,
+    stream_columns,
+)
 from everview.errors import SqlError, nearest
 from everview.sql import ast
 from everview.sql.context import Context
@@ -131,6 +140,38 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> Retained | 
         else:
             raise script.error("history is a length of time, 'forever' or 'none'", value, next_step=_HISTORY)
     return history
+
+
+def declare_added_columns(
+    node: exp.Expr, entry: FedEntry, context: Context
+) -> tuple[tuple[Field, ...], Defaults]:
+    """Return the columns of ALTER … ADD COLUMNS that a stream or table does not have, and their defaults.
+
+    With IF NOT EXISTS, columns that are there already are left out.
+    """
+    script = context.script
+    if node.args.get("exists"):
+        there = {name.casefold() for name in entry.columns.names}
+        node.set("columns", [c for c in node.args["columns"] if c.name.casefold() not in there])
+    fields = _fields(node.args["columns"], script)
+    for column in node.args["columns"]:
+        same = [n for n in entry.columns.names if n.casefold() == column.name.casefold()]
+        if same:
+            raise script.error(
+                f"the {entry.kind} '{entry.name}' has a column '{same[0]}' already",
+                column.this,
+                next_step="choose another name, or write ADD COLUMN IF NOT EXISTS",
+            )
+        if column.args.get("not_null"):
+            raise script.error(
+                f"earlier rows of '{entry.name}' have no value for '{column.name}': it cannot be NOT NULL",
+                column.this,
+                next_step="leave NOT NULL out",
+            )
+    source = entry.source
+    if source is not None:
+        node.set("source", exp.to_identifier(source.format))
+    return fields, _constraints(node, fields, context)[1]
 
 
 def _positive(node: exp.Expr, what: str, script: Script) -> int:

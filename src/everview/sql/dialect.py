@@ -372,14 +372,46 @@ class EverviewParser(QueryParser):
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
     def _alter(self) -> exp.Expr:
-        """ALTER VIEW name RESUME."""
-        if self._word() != "VIEW":
-            self._fail("expected what to alter", choices=("VIEW",))
+        """ALTER VIEW name RESUME; ALTER STREAM | TABLE | VIEW name RENAME TO name | ADD COLUMNS (…)."""
+        tagged = self._match_text_seq("TAGGED")
+        kind = self._word()
+        if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
+            self._fail("expected what to alter", choices=("STREAM", "TABLE", "VIEW"))
         self._advance()
-        name = self._name("the view to alter")
-        if not self._match_text_seq("RESUME"):
-            self._fail("expected what to do with the view", choices=("RESUME",))
-        return ast.ResumeSyntax(this=name)
+        name = self._name(f"the {kind.lower()} to alter")
+        if kind == "VIEW" and self._match_text_seq("RESUME"):
+            return ast.ResumeSyntax(this=name)
+        if self._match_text_seq("RENAME", "TO"):
+            return ast.RenameSyntax(this=name, kind=kind, to=self._name(f"the {kind.lower()}"))
+        if self._match_text_seq("RENAME", "COLUMN"):
+            self._fail(
+                "a column cannot be renamed: files, INSERT and views find it by its name",
+                self._prev,
+                next_step="give it another name in a view, with AS",
+            )
+        if self._match_text_seq("ADD"):
+            return self._add_columns(name, kind)
+        actions = ("RENAME TO", "ADD COLUMN", *(("RESUME",) if kind == "VIEW" else ()))
+        self._fail(f"expected what to do with the {kind.lower()}", choices=actions)
+        raise AssertionError
+
+    def _add_columns(self, name: exp.Expr, kind: str) -> exp.Expr:
+        """ADD COLUMN [IF NOT EXISTS] name TYPE [DEFAULT constant], or several in brackets."""
+        if not self._match_text_seq("COLUMN") and not self._match_text_seq("COLUMNS"):
+            self._fail("expected COLUMN or COLUMNS")
+        exists = bool(self._match_text_seq("IF", "NOT", "EXISTS"))
+
+        def parse() -> exp.Expr:
+            column = self._column()
+            key: list[exp.Expr] = []
+            self._constraints(column, key, of_table=kind == "TABLE")
+            if key:
+                self._fail("a column that is added cannot be the PRIMARY KEY", self._prev)
+            return column
+
+        wrapped = self._curr and self._curr.token_type == TokenType.L_PAREN
+        columns = self._parse_wrapped_csv(parse) if wrapped else self._parse_csv(parse)
+        return ast.AddColumnsSyntax(this=name, kind=kind, columns=columns, exists=exists)
 
 
 _TYPE_ENDS = (TokenType.COMMA, TokenType.R_PAREN)

@@ -75,8 +75,7 @@ def bind_sync(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
     """SYNC EVERY and SYNC ON (paper 5, 5)."""
     with context.script.blame(sync):
         if sync.args.get("on") is not None:
-            with context.script.blame(sync.args["on"]):
-                points = context.read(sync.args["on"].name, context).plan
+            points = context.read_named(sync.args["on"]).plan
             found = N.SynchronizeOn(node, points)
             if points.schema.timeline is None:
                 raise context.script.error(
@@ -114,8 +113,7 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
         raise context.script.error("expected the name of a stream, a table or a view", item)
     if item.args.get("db") is not None:
         raise context.script.error("a name in FROM has one part", item, next_step=f"write {item.name}")
-    with context.script.blame(item.this):
-        read = context.read(item.name, context)
+    read = context.read_named(item.this)
     return named_relation(item, read, alias or _relation_name(read.plan) or item.name, context)
 
 

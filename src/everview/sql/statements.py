@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from everview.algebra import nodes as N
 from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
+from everview.algebra.schema import Field
 from everview.algebra.time import Chronon
-from everview.catalog import Entry, TableEntry
+from everview.catalog import Defaults, Entry, TableEntry
 from everview.sql.ad_hoc import Query
 
 
@@ -138,6 +139,24 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Rename:
+    """A new name for an entry; `rewritten` are those that depend on it, with SQL that names it so."""
+
+    name: str
+    new_name: str
+    rewritten: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """Columns to add to a stream or a table, and the values that they have in rows without them."""
+
+    name: str
+    fields: tuple[Field, ...]
+    defaults: Defaults = ()
+
+
+@dataclass(frozen=True)
 class SetClock:
     """The grain of the clock stream."""
 
@@ -158,5 +177,7 @@ Statement = (
     | Describe
     | Drop
     | Resume
+    | Rename
+    | AddColumns
     | SetClock
 )

@@ -93,13 +93,18 @@ def merges(runs: Sequence[Run], policy: Policy, bound: int) -> list[list[Run]]:
     >>> merges(runs[:3], Policy(), 50)
     []
     """
-    by_bucket: defaultdict[int | None, list[Run]] = defaultdict(list)
+    by_bucket: defaultdict[tuple[object, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        by_bucket[policy.bucket(run)].append(run)
+        by_bucket[_bucket(run, policy)].append(run)
     chosen = {bucket: _worth_merging(group, policy, bound) for bucket, group in by_bucket.items()}
     for run in _mostly_ended(runs, [run for group in chosen.values() for run in group], policy, bound):
-        chosen[policy.bucket(run)].append(run)
+        chosen[_bucket(run, policy)].append(run)
     return [group for group in chosen.values() if group]
+
+
+def _bucket(run: Run, policy: Policy) -> tuple[object, ...]:
+    """Return what runs must share to be merged: the bucket of their ends, and the places of their columns."""
+    return policy.bucket(run), run.places
 
 
 def _worth_merging(runs: list[Run], policy: Policy, bound: int) -> list[Run]:

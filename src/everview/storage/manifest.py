@@ -27,6 +27,7 @@ from everview.storage.trace import missing_run
 
 MANIFEST_FORMAT = 3
 FOLDER = "manifests"
+LEFT_OUT, MISSING = "left out", "missing"  # columns of files that are not declared, or declared columns
 
 _NAME = re.compile(rf"{FOLDER}/(\d{{8,}})\.json")
 _ATTEMPTS = 3

@@ -15,15 +15,18 @@ from typing import Any
 from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry
 from everview.errors import StoreError, format_count
 from everview.operators.base import column
-from everview.operators.columnar.frame import FROM, Frame
+from everview.operators.columnar.frame import CHANGE, FROM, Frame
 from everview.operators.columnar.lazy import pl
 from everview.storage import manifest as manifests
+from everview.storage.altered import altered_since, name_at, placed_run
 from everview.storage.arrivals import latest
 from everview.storage.check import DamagedPart, check_store
-from everview.storage.checkpoint import find_checkpoint_damage, intact_batch, require_agreement
-from everview.storage.files import Files
+from everview.storage.checkpoint import CHECKPOINT, find_checkpoint_damage, intact_batch, require_agreement
+from everview.storage.files import Files, Listed
 from everview.storage.manifest import Manifest
+from everview.storage.names import source_log_name
 from everview.storage.runs import Run, TraceId
+from everview.storage.source_log import source_offsets
 from everview.storage.store import (
     CATALOG,
     CATALOG_COPY,
@@ -115,6 +118,8 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
         f"{manifests.path_of(s)}, which nothing needs, is deleted" for s in bad if s < last.step
     ]
     catalog, adopted = _readable_catalog(store, last, lost, notes)
+    intact = [altered_since(manifest, catalog) for manifest in intact]
+    last = intact[0] if intact else last
     damaged = find_checkpoint_damage(files)
     found: tuple[Manifest, int] | None = last, -1 if last.batch is None else last.batch
     if lost or damaged or _gap(problems) or not _agrees(files, last):
@@ -131,6 +136,8 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
         if not intact:
             _require_no_inserts(files, catalog, notes)
     read_again = found is None or not _agrees(files, base)
+    if read_again:
+        catalog = _with_columns_read_again(catalog, files, batch)
     mend = read_again or bool(damaged) or _gap(problems)
     if read_again:
         again = "everything" if batch < 0 else f"what came after batch {batch}"
@@ -269,6 +276,19 @@ def _begun_again(last: Manifest, catalog: Catalog, notes: RepairNotes) -> Manife
     return begun
 
 
+def _with_columns_read_again(catalog: Catalog, files: Files, batch: int) -> Catalog:
+    """Return the catalog for a store that goes on after a batch: later files are read with all columns."""
+    offsets = source_offsets(files.below(CHECKPOINT), batch) if batch >= 0 else {}
+    after = catalog.copy()
+    for entry in catalog:
+        if isinstance(entry, (StreamEntry, TableEntry)) and entry.additions:
+            name = source_log_name(entry.created_as or entry.name, entry.incarnation)
+            last = offsets.get(name, -1)
+            dated = tuple(replace(a, read=min(a.read, last)) for a in entry.additions)
+            after.entries[entry.name.casefold()] = replace(entry, additions=dated)
+    return after
+
+
 def _with_found_rows(
     files: Files, manifest: Manifest, step: int, catalog: Catalog, notes: RepairNotes
 ) -> Manifest:
@@ -277,7 +297,7 @@ def _with_found_rows(
     for entry in fed_by_hand(catalog):
         for kind in ("inbox", "late"):
             trace = TraceId(kind, entry.name)
-            for file in files.list_files(trace.folder, recursive=False):
+            for file in _files_of(files, trace, step, catalog):
                 name = file.path.rsplit("/", 1)[-1]
                 written, inserted = _WRITTEN.fullmatch(name), _INSERTED.fullmatch(name)
                 if file.path in named or written is None or int(written[1]) <= step:
@@ -288,12 +308,32 @@ def _with_found_rows(
                     notes.losses.append(f"{what} '{entry.name}' after step {step}: {file.path} has it")
                     continue
                 run = Run.of(file.path, frame, file.bytes, int(inserted[1]), int(inserted[2]))
+                run = _placed(run, len(frame.columns) - len(CHANGE), entry.name, catalog)
                 manifest = _with_run(manifest, entry, trace, run, frame)
                 rows = format_count(run.rows, "late row" if kind == "late" else "row")
                 notes.actions.append(
                     f"{rows} of '{entry.name}', inserted in step {run.step}, are taken from {run.path}"
                 )
     return manifest
+
+
+def _files_of(files: Files, trace: TraceId, step: int, catalog: Catalog) -> Iterator[Listed]:
+    """Yield the files of a trace after a step: a folder has the name that its entry had in the step."""
+    entry = catalog.get(trace.owner)
+    names = {name_at(catalog, entry.name, s) for s in (step, *(a.step for a in catalog.alterations))}
+    for name in sorted({entry.name, *names}):
+        for file in files.list_files(TraceId(trace.kind, name).folder, recursive=False):
+            written = _WRITTEN.fullmatch(file.path.rsplit("/", 1)[-1])
+            if written is not None and name_at(catalog, entry.name, int(written[1])) == name:
+                yield file
+
+
+def _placed(run: Run, columns: int, name: str, catalog: Catalog) -> Run:
+    """Return a run with the places of its columns, if others were added after it was written."""
+    for alteration in catalog.alterations:
+        mine = name_at(catalog, name, alteration.step) == alteration.name
+        run = placed_run(run, alteration, columns) if alteration.added and mine else run
+    return run
 
 
 def _read(files: Files, path: str) -> Frame | None:

@@ -95,7 +95,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     `negative` is how many rows take others back; None for rows that are no changes, but are added up.
     `sequence` is its number within `step`, which its name has; -1 if it has an own name. `arrival` is the id
     that a run of an inbox shares with its pieces, `lanes` stands for the lanes for which it has pieces (None:
-    for none, Spark reads it).
+    for none, Spark reads it). `places` is set where columns were added to a stream or table after the run was
+    written: the position in the file of each column that there is now, -1 of one that the file does not have.
     """
 
     path: str
@@ -111,6 +112,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     sequence: int = -1
     arrival: str = ""
     lanes: str | None = None
+    places: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, path: str, frame: Frame, size: int, step: int = 0, sequence: int = -1) -> Run:

@@ -205,7 +205,8 @@ class Store:
                     next_step=f"{MEND_OR_RESTORE}; names change by SQL only",
                 )
             fed = [e for e in catalog if isinstance(e, (StreamEntry, TableEntry)) and e.source is not None]
-            if not catalog.dropped and self._logs() - {source_log_name(e.name, e.incarnation) for e in fed}:
+            known = {source_log_name(e.created_as or e.name, e.incarnation) for e in fed}
+            if not catalog.dropped and self._logs() - known:
                 catalog.dropped = 1
             return catalog
         except StoreError as error:

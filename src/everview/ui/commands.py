@@ -72,9 +72,11 @@ def _running_store(path: str) -> Iterator[RunningStore]:
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
     with print_until_closed(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
-        summary.before, summary.bound = db.manifest().counts, db.manifest().bound
+        before = db.manifest()
+        summary.before, summary.bound = before.counts, before.bound
         db.show_backfill(meter.show_text)
         yield RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
+        summary.follow_names(db.catalog.alterations, before.step)
         with meter.pause():
             print("\n".join(summary.lines(db.manifest(), db.status().waits)))
 

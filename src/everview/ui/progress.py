@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, SECOND, UNDATED, Chronon, format_timestamp
+from everview.catalog import Alteration
 from everview.errors import format_count
 from everview.ui import DEFAULT_PATH
 from everview.ui.output import align_cells, printable
@@ -106,6 +107,15 @@ class Summary:
         self.seconds += step.seconds
         for name, number in step.changes.items():
             self.changes[name] = self.changes.get(name, 0) + number
+
+    def follow_names(self, alterations: Iterable[Alteration], since: int) -> None:
+        """Put what was counted before a name has changed, after a step, under the new name."""
+        for alteration in alterations:
+            old, new = alteration.name, alteration.new_name
+            if alteration.step > since and new:
+                self.before = {new if name == old else name: n for name, n in self.before.items()}
+                if old in self.changes:
+                    self.changes[new] = self.changes.pop(old)
 
     def lines(self, manifest: Manifest, waits: Sequence[str] = ()) -> list[str]:
         """Return the lines of the summary, given the status of the store and the reasons for waiting."""

@@ -24,6 +24,15 @@ def frame_type(type_: T.DataType) -> pl.DataType:
     return plain[type_]
 
 
+def series_of(values: Sequence[object], type_: T.DataType) -> pl.Series:
+    """Values of records as a column. Times are integers in a record; here they get their type."""
+    if type_ in (T.TIMESTAMP, T.INTERVAL):
+        return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
+    if type_ == T.DATE:
+        return pl.Series(values, dtype=pl.Int32).cast(pl.Date)
+    return pl.Series(values, dtype=frame_type(type_))
+
+
 def column_type(type_: T.DataType) -> pl.DataType:
     """Return the type of a column that came through Spark; an untyped NULL is represented as an INT."""
     return pl.Int32() if type_ == T.VOID else frame_type(type_)

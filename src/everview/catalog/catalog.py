@@ -1,0 +1,252 @@
+"""The catalog: the entries of a store by name, and the dependencies between them.
+
+It is stored as readable JSON. The definition of a view is stored as the SQL text that the user wrote.
+
+>>> from everview.algebra.schema import Schema
+>>> from everview.algebra.types import INT, TIMESTAMP
+>>> from everview.catalog import Lateness, StreamEntry, ViewEntry
+>>> catalog = Catalog()
+>>> columns = Schema.of(("id", INT), ("ts", TIMESTAMP), timeline="ts")
+>>> _ = catalog.add(StreamEntry("s", columns, (Lateness("ts", 5_000_000),)))
+>>> _ = catalog.add(ViewEntry("v", "SELECT id FROM s", depends_on=("s",)))
+>>> catalog.dependants("s")
+['v']
+>>> Catalog.from_json(catalog.to_json()).get("V").sql
+'SELECT id FROM s'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from dataclasses import replace as replace_fields
+
+from everview.algebra.nodes import Node
+from everview.algebra.schema import Field
+from everview.algebra.time import SECOND
+from everview.catalog.alter import (
+    Alteration,
+    readers,
+    renamed_entry,
+    require_free_name,
+    step_to_definition,
+    with_columns,
+    with_last_addition,
+    with_read_columns,
+)
+from everview.catalog.encoding import decode_entry, encode_entry
+from everview.catalog.entries import (
+    CLOCK,
+    CLOCK_ENTRY,
+    Defaults,
+    Entry,
+    StreamEntry,
+    TableEntry,
+    kind_with_article,
+)
+from everview.errors import AlgebraError, CatalogError, StoreError, nearest
+
+CATALOG_FORMAT = 1
+
+
+@dataclass
+class Catalog:
+    """All entries by name, in the order of their creation; names are compared without regard to case.
+
+    `dropped` counts the streams and tables that were dropped or renamed; it is the incarnation of the next
+    new one. `alterations` are those that steps of the store have made.
+    """
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    clock_grain: int = SECOND
+    dropped: int = 0
+    alterations: tuple[Alteration, ...] = ()
+    _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
+
+    def copy(self) -> Catalog:
+        """Return an independent catalog with the same entries."""
+        return Catalog(
+            dict(self.entries), self.clock_grain, self.dropped, self.alterations, dict(self._bound)
+        )
+
+    def take_over(self, other: Catalog) -> None:
+        """Replace all entries with those of another catalog."""
+        entries = dict(other.entries)
+        if entries != self.entries:
+            self._bound.clear()
+        self.entries.clear()
+        self.entries.update(entries)
+        self.clock_grain, self.dropped, self.alterations = (
+            other.clock_grain,
+            other.dropped,
+            other.alterations,
+        )
+
+    def remember_definitions_of(self, copy: Catalog) -> None:
+        """Remember the definitions that were bound in a copy, which still has the same entries."""
+        if copy.entries == self.entries:
+            self._bound.update(copy._bound)
+
+    def bound_definition(self, entry: Entry) -> Node | None:
+        """Return the plan that was remembered for an entry; None if there is none, or for another entry."""
+        known = self._bound.get(entry.name.casefold())
+        return known[1] if known is not None and known[0] == entry else None
+
+    def remember_definition(self, entry: Entry, plan: Node) -> None:
+        """Remember the plan of an entry of this catalog, until it or what it depends on is replaced."""
+        if self.entries.get(entry.name.casefold()) == entry:
+            self._bound[entry.name.casefold()] = entry, plan
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name.casefold() in self.entries or name.casefold() == CLOCK
+
+    def get(self, name: str) -> Entry:
+        """Return the entry of this name; raise CatalogError if there is none."""
+        found = self.entries.get(name.casefold())
+        if found is not None:
+            return found
+        if name.casefold() == CLOCK:
+            return CLOCK_ENTRY
+        known = [e.name for e in self]
+        raise CatalogError(
+            f"there is no stream, table or view '{name}'",
+            meant=nearest(name, [*known, CLOCK]),
+            choices=known,
+            next_step=None if known else "make one with CREATE STREAM, CREATE TABLE or CREATE VIEW",
+        )
+
+    def add(self, entry: Entry, replace: bool = False) -> bool:
+        """Add an entry; return False if the catalog already had exactly this entry."""
+        if entry.name.casefold() == CLOCK:
+            raise CatalogError("'clock' is the built-in clock stream", next_step="choose another name")
+        before = self.entries.get(entry.name.casefold())
+        if before is not None and before == replace_fields(entry, name=before.name):
+            return False
+        if before is not None and not (replace and before.kind == entry.kind == "view"):
+            raise CatalogError(
+                f"there is already {kind_with_article(before)} '{before.name}' with another definition",
+                next_step="use CREATE OR REPLACE VIEW"
+                if before.kind == entry.kind == "view"
+                else step_to_definition(before, entry)
+                or f"DROP it first, or choose another name (DESCRIBE {before.name} shows what it is)",
+            )
+        if isinstance(entry, (StreamEntry, TableEntry)):
+            entry = replace_fields(entry, incarnation=self.dropped)
+        if before is not None:
+            entry = replace_fields(entry, name=before.name)  # its rows are kept under the name that it has
+            for name in (entry.name, *self.dependants(entry.name)):
+                self._bound.pop(name.casefold(), None)
+        self.entries[entry.name.casefold()] = entry
+        return True
+
+    def drop(self, name: str, cascade: bool = False) -> list[str]:
+        """Remove an entry, with CASCADE also all that depend on it; return the names that were removed."""
+        entry = self.get(name)
+        if entry is CLOCK_ENTRY:
+            raise CatalogError("'clock' is built in and cannot be dropped")
+        dependants = self.dependants(entry.name)
+        if dependants and not cascade:
+            raise CatalogError(
+                f"the {entry.kind} '{entry.name}' is still used by {', '.join(dependants)}",
+                next_step=f"drop these first, or DROP {entry.kind.split()[-1].upper()} {entry.name} CASCADE",
+            )
+        gone = [*reversed(dependants), entry.name]
+        for each in gone:
+            self._bound.pop(each.casefold(), None)
+            self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
+        return gone
+
+    def add_columns(self, name: str, fields: Sequence[Field], defaults: Defaults) -> None:
+        """Add columns to a stream or a table; the views that read it go on to read those that there were."""
+        entry = self.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        if not fields:
+            return
+        self._change(with_columns(entry, fields, defaults))
+        for view in readers(entry.name, self):
+            self._change(with_read_columns(view, entry.name, len(entry.columns)))
+
+    def date_columns(self, name: str, step: int, read: int) -> None:
+        """Note in which step the last columns of a stream or table were added, and what was read then."""
+        entry = self.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        self._change(with_last_addition(entry, step, read))
+
+    def rename(self, name: str, new_name: str, rewritten: Iterable[Entry] = ()) -> None:
+        """Rename an entry; `rewritten` are the entries that depend on it, with the SQL that names it so."""
+        entry = self.get(name)
+        require_free_name(entry, new_name, self.entries.get(new_name.casefold()))
+        after = {e.name: e for e in rewritten}
+        changed = [after.get(e.name) or renamed_entry(e, entry.name, new_name) for e in self]
+        for gone in (entry.name, *self.dependants(entry.name)):
+            self._bound.pop(gone.casefold(), None)
+        self.entries = {e.name.casefold(): e for e in changed}
+        self.dropped += isinstance(entry, (StreamEntry, TableEntry))
+
+    def _change(self, entry: Entry) -> None:
+        self.entries[entry.name.casefold()] = entry
+        self._bound.pop(entry.name.casefold(), None)
+
+    def dependants(self, name: str) -> list[str]:
+        """Return the entries that depend on this name, directly or not, each after those it depends on."""
+        ordered: dict[str, None] = {}
+
+        def place(entry: Entry) -> bool:
+            """Append an entry after those it depends on, if it depends on the name at all."""
+            if entry.name in ordered:
+                return True
+            below = [d for d in entry.depends_on if d.casefold() != name.casefold()]
+            reached = [place(self.get(d)) for d in below]
+            if len(below) < len(entry.depends_on) or any(reached):
+                ordered[entry.name] = None
+                return True
+            return False
+
+        for entry in self:
+            if entry.name.casefold() != name.casefold():
+                place(entry)
+        return list(ordered)
+
+    def to_json(self) -> str:
+        """Return the catalog as readable JSON text."""
+        body = {
+            "format": CATALOG_FORMAT,
+            "clock_grain": self.clock_grain,
+            **({"dropped": self.dropped} if self.dropped else {}),
+            **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
+            "entries": [encode_entry(e) for e in self],
+        }
+        return json.dumps(body, indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Catalog:
+        """Return the catalog that `to_json` wrote."""
+        try:
+            body = json.loads(text)
+            version = body["format"]
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                "this is not a catalog", next_step="check that the path is an Everview store"
+            ) from None
+        try:
+            if version > CATALOG_FORMAT:
+                raise StoreError(
+                    f"the catalog was written by a newer Everview "
+                    f"(format {version}, this one reads {CATALOG_FORMAT})",
+                    next_step="upgrade Everview",
+                )
+            entries = [decode_entry(e) for e in body["entries"]]
+            named = {e.name.casefold(): e for e in entries}
+            altered = tuple(
+                Alteration(**{**a, "added": tuple(a["added"])}) for a in body.get("alterations", ())
+            )
+            dropped = body.get("dropped", 0)  # older catalogs have no counter
+            return cls(named, body["clock_grain"], dropped, altered)
+        except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
+            raise StoreError(
+                f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
+            ) from None

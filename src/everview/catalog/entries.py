@@ -1,0 +1,219 @@
+"""The entries of a catalog: streams, tagged streams, tables, views and event streams."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+
+from everview.algebra.schema import Field, Schema, names_beside
+from everview.algebra.time import DAY, INFINITY
+from everview.algebra.types import BIGINT, STRING, TIMESTAMP
+
+CLOCK = "clock"
+MAX_AHEAD = DAY  # unless a stream says otherwise
+
+Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where INSERT gives no value
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """The lateness of a time line, in microseconds: how late its rows may arrive."""
+
+    column: str
+    lateness: int = 0
+
+
+URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path that is a URI
+
+
+@dataclass(frozen=True)
+class Source:
+    """FROM format(path, option => value, …)."""
+
+    format: str
+    path: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def full_path(self) -> str:
+        """Return the path for messages; a relative path starts at the working directory."""
+        path = re.sub(r"^file:/+", "/", self.path or "")
+        return path if URI_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
+
+
+@dataclass(frozen=True)
+class AddedColumns:
+    """ALTER … ADD COLUMNS: how many columns there were before, the step that did it, and up to where files.
+
+    `read` is the number of the last entry in Spark's log of the source at that step.
+    """
+
+    before: int
+    step: int = 0
+    read: int = -1
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    """An append-only stream; without a source, its rows come from INSERT.
+
+    `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
+    made; `created_as` is the name that it was made with, if it was renamed since. `additions` are those of
+    columns by ALTER STREAM; they come last. `read_as` is set where files are read again that were first read
+    before: only so many columns must have values that can be read.
+    """
+
+    name: str
+    columns: Schema
+    timelines: tuple[Lateness, ...]
+    sequence: tuple[str, ...] = ()
+    idle_after: int | None = None
+    source: Source | None = None
+    not_null: tuple[str, ...] = ()
+    defaults: Defaults = ()
+    max_ahead: int | None = MAX_AHEAD
+    incarnation: int = field(default=0, compare=False)
+    created_as: str | None = field(default=None, compare=False)
+    additions: tuple[AddedColumns, ...] = field(default=(), compare=False)
+    read_as: int | None = field(default=None, compare=False)
+    kind = "stream"
+
+    @property
+    def added(self) -> int:
+        """How many columns were added."""
+        return len(self.columns) - self.additions[0].before if self.additions else 0
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class TaggedEntry:
+    """An update stream over a stream."""
+
+    name: str
+    over: str
+    key: tuple[str, ...]
+    delete_when: str | None = None
+    kind = "tagged stream"
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return (self.over,)
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A relation; `as_query` is the query that its first rows came from (CREATE TABLE … AS).
+
+    `incarnation`, `created_as` and `additions` are as for streams.
+    """
+
+    name: str
+    columns: Schema
+    key: tuple[str, ...] = ()
+    retroactive: bool = True
+    source: Source | None = None
+    not_null: tuple[str, ...] = ()
+    defaults: Defaults = ()
+    as_query: str | None = None
+    incarnation: int = field(default=0, compare=False)
+    created_as: str | None = field(default=None, compare=False)
+    additions: tuple[AddedColumns, ...] = field(default=(), compare=False)
+    kind = "table"
+
+    @property
+    def added(self) -> int:
+        """How many columns were added."""
+        return len(self.columns) - self.additions[0].before if self.additions else 0
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    """A view; `history` is how long its changes are retained, in microseconds, or for ever.
+
+    The last `least_changes` are retained however old they are.
+
+    `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
+    `read_columns` says how many columns of a stream or table it reads, if columns were added to that since.
+    """
+
+    name: str
+    sql: str
+    complete: bool = False
+    history: int = INFINITY
+    depends_on: tuple[str, ...] = ()
+    column_names: tuple[str, ...] = ()
+    read_columns: tuple[tuple[str, int], ...] = ()
+    least_changes: int = 0
+    kind = "view"
+
+    def remembers_more(self, other: ViewEntry) -> bool:
+        """Return whether changes that the other view forgets are retained by this one.
+
+        >>> day, year = ViewEntry("v", "", history=1), ViewEntry("v", "", history=365)
+        >>> year.remembers_more(day), day.remembers_more(year), day.remembers_more(day)
+        (True, False, False)
+        >>> ViewEntry("v", "", history=1, least_changes=9).remembers_more(day)
+        True
+        """
+        return other.history < INFINITY and (
+            self.history > other.history or self.least_changes > other.least_changes
+        )
+
+
+@dataclass(frozen=True)
+class EventStreamEntry:
+    """A stream that an event query defines (paper 3)."""
+
+    name: str
+    sql: str
+    timelines: tuple[str, ...]
+    depends_on: tuple[str, ...] = ()
+    kind = "event stream"
+
+
+FedEntry = StreamEntry | TableEntry  # an entry that receives rows, from a source or by INSERT
+Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
+
+
+def narrowed_entry(entry: FedEntry, number: int) -> FedEntry:
+    """Return a stream or table with its first columns only, as it was before others were added."""
+    return replace(entry, columns=Schema(entry.columns.fields[:number]))
+
+
+def kind_with_article(entry: Entry) -> str:
+    """Return the kind of an entry with its article: "a stream"."""
+    return f"an {entry.kind}" if entry.kind.startswith("e") else f"a {entry.kind}"
+
+
+# The columns that describe a rejected or late row: the step, the reason, and the row as text.
+_REFUSAL = {"_step": BIGINT, "_reason": STRING, "_original": STRING}
+
+
+def untaken_columns(stream: StreamEntry | TableEntry, kind: str) -> Schema:
+    """Return the columns of stream$late (the stream's own first), or of stream$rejected and table$rejected.
+
+    A column of ours gets another name in both if the stream already has a column of that name.
+    """
+    own = tuple(replace(f, timeline=None) for f in stream.columns) if kind == "late" else ()
+    names = names_beside(stream.columns.names, *_REFUSAL)
+    return Schema(own + tuple(map(Field, names, _REFUSAL.values())))
+
+
+CLOCK_ENTRY = StreamEntry(
+    CLOCK, Schema((Field("time_point", TIMESTAMP, timeline=0),)), (Lateness("time_point"),)
+)
+
+
+def stream_columns(columns: tuple[Field, ...], timelines: list[str]) -> Schema:
+    """Return the schema of a stream, its time lines ranked in the order of their declaration."""
+    ranks = {name.casefold(): rank for rank, name in enumerate(timelines)}
+    return Schema(tuple(Field(f.name, f.type, timeline=ranks.get(f.name.casefold())) for f in columns))

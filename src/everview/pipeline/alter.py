@@ -1,0 +1,177 @@
+"""ALTER on a store that has run: one manifest and one catalog, written together.
+
+No rows are written, but for rows of a source that wait for the bound when columns are added.
+Plans name the streams and tables that they read. When one gets another name, the plans get it, too: they are
+other plans then, whose state is that of the old ones. So a new stream of the old name shares nothing with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from everview import operators as P
+from everview.catalog import Alteration, Catalog, FedEntry, StreamEntry, TableEntry
+from everview.compile import CompiledStore, CompiledView, StoredViews, compile_store
+from everview.errors import CatalogError
+from everview.execute.failures import explained_failures
+from everview.execute.pieces import pieces_of
+from everview.ingest.differences import new_differences
+from everview.ingest.reading import source_name
+from everview.ingest.replay import Replay, is_replayable, write_waiting_rows
+from everview.ingest.sources import open_source
+from everview.operators.base import stateful_operators
+from everview.pipeline.writer import StoreWriter
+from everview.plan.views import KeptPlan, NextPlan
+from everview.storage.altered import altered_manifest, with_owners
+from everview.storage.checkpoint import CHECKPOINT, last_batch_read
+from everview.storage.manifest import Manifest
+from everview.storage.plans import PlanReader, save_plans
+from everview.storage.runs import TraceId
+from everview.storage.source_log import source_offsets
+
+
+def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, added: tuple[str, ...]) -> None:
+    """Save a catalog in which a stream or table has more columns than before."""
+    with writer.one_at_a_time:
+        before = writer.store.manifest()
+        done = Alteration(before.step + 1, name, columns=columns, added=added)
+        entry = after.get(name)
+        assert isinstance(entry, (StreamEntry, TableEntry))
+        after.date_columns(name, done.step, _read_so_far(writer, entry, before))
+        manifest = _with_waiting_values(writer, after, name, altered_manifest(before, done), done.step)
+        after.alterations = (*after.alterations, done)
+        writer.commit_step(before, replace(manifest, step=done.step), after)
+
+
+def _with_waiting_values(
+    writer: StoreWriter, catalog: Catalog, name: str, manifest: Manifest, step: int
+) -> Manifest:
+    """Return the manifest with the values of new columns in rows of a source that wait for the bound.
+
+    A view that is created later reads rows before the bound from their files, with these values. Where the
+    files cannot be read again, they are NULL in both.
+    """
+    entry, inbox = catalog.get(name), TraceId("inbox", name)
+    if not isinstance(entry, StreamEntry) or entry.source is None or not is_replayable(entry):
+        return manifest
+    if all(run.greatest_from <= manifest.bound for run in manifest.runs(inbox)):
+        return manifest
+    with explained_failures([entry]):
+        found = Replay.of(writer.session, writer.store.files, entry, manifest)
+        if isinstance(found, str):
+            return manifest
+        runs = write_waiting_rows(writer.kept(manifest, catalog), found, step)
+    waiting = manifest.with_traces({inbox: runs})
+    return waiting.with_traces(pieces_of(waiting))
+
+
+def _read_so_far(writer: StoreWriter, entry: FedEntry, manifest: Manifest) -> int:
+    """Return up to which entry of Spark's log the files of a source were read; -1: none, or no files.
+
+    Raise an error if the source has not got the columns: those that are no files have columns of their own.
+    """
+    if entry.source is None:
+        return -1
+    if entry.source.format not in ("csv", "json", "parquet"):
+        open_source(writer.session, entry, new_differences(writer.session.sparkContext))
+    files = writer.store.files
+    batch = last_batch_read(files, manifest)
+    read = {} if batch is None else source_offsets(files.below(CHECKPOINT), batch)
+    return read.get(source_name(entry), -1)
+
+
+def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old: str, new: str) -> None:
+    """Save a catalog in which an entry has another name; `views` are those before.
+
+    Raise an error if the views do not mean the same then.
+    """
+    with writer.one_at_a_time:
+        before = writer.store.manifest()
+        done = Alteration(before.step + 1, old, new)
+        renamed = altered_manifest(before, done)
+        plans = _RenamedPlans({f"{old}{part}": f"{new}{part}" for part in ("", "$late", "$rejected")})
+        for view in views.views.values():
+            plans.add(view)
+        for plan in views.next.values():
+            plans.rename(plan)
+        manifest = plans.applied(renamed)
+        wanted = manifest.stored_plans()
+        new_plans = [plan for plan in plans.changed() if plan.digest in wanted]
+        save_plans(writer.store.files, new_plans, renamed.stored_plans())
+        _require_same_plans(writer, after, manifest, views, plans, {old: new})
+        after.alterations = (*after.alterations, done)
+        writer.store.save_catalog(after, replace(manifest, step=done.step))
+
+
+class _RenamedPlans:
+    """Plans in which scans have other relations; parts without such scans stay the same objects."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._done: dict[P.Operator, P.Operator] = {}
+
+    def add(self, view: CompiledView) -> None:
+        """Rename the plan of a view that runs, and the one to which it is compiled now."""
+        self.rename(view.physical)
+        self.rename(view.compiled)
+
+    def rename(self, part: P.Operator) -> P.Operator:
+        """Return a plan with the new names."""
+        if part not in self._done:
+            if isinstance(part, P.ScanOperator):
+                new = self._names.get(part.relation)
+                made: P.Operator = part if new is None else replace(part, relation=new)
+            else:
+                below = [self.rename(i) for i in part.inputs]
+                same = all(n is o for n, o in zip(below, part.inputs, strict=True))
+                made = part if same else part.with_inputs(below)
+            self._done[part] = made
+        return self._done[part]
+
+    def changed(self) -> Iterable[P.Operator]:
+        """Return all plans and parts of plans that have changed."""
+        return [new for old, new in self._done.items() if new is not old]
+
+    def applied(self, manifest: Manifest) -> Manifest:
+        """Return a manifest with the digests of the renamed plans, and the state of their operators."""
+        digests = {old.digest: new.digest for old, new in self._done.items()}
+
+        def digest(known: str) -> str:
+            return digests.get(known, known)
+
+        kept = {
+            view: KeptPlan(digest(plan.plan), digest(plan.compiled), plan.stays, digest(plan.refused))
+            for view, plan in manifest.plans.items()
+        }
+        next_ = {
+            view: NextPlan(digest(plan.plan), digest(plan.compiled), plan.at)
+            for view, plan in manifest.next.items()
+        }
+        owners = {
+            old.name.casefold(): self._done[old].name
+            for old in stateful_operators(self._done)
+            if self._done[old] is not old
+        }
+        found = with_owners(manifest, owners, lambda trace: trace.kind == "state")
+        return replace(found, plans=kept, next=next_)
+
+
+def _require_same_plans(
+    writer: StoreWriter,
+    catalog: Catalog,
+    manifest: Manifest,
+    views: CompiledStore,
+    plans: _RenamedPlans,
+    names: Mapping[str, str],
+) -> None:
+    """Raise an error if a view would be compiled to another plan than before, but for the new name."""
+    stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
+    now = compile_store(catalog.copy(), manifest.starts, None, stored)
+    for name, view in views.views.items():
+        if now.views[names.get(name, name)].compiled != plans.rename(view.compiled):
+            raise CatalogError(
+                f"with another name of '{next(iter(names))}' the view '{name}' would mean something else",
+                next_step="choose another name",
+            )
