@@ -16,7 +16,7 @@ from functools import cached_property
 
 from everview import operators as P
 from everview.algebra import nodes as N
-from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry, ViewEntry
+from everview.catalog import Catalog, EventStreamEntry, FedEntry, StreamEntry, TableEntry, ViewEntry
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
@@ -33,6 +33,9 @@ from everview.plan.views import (
 from everview.rewrite import rewrite
 from everview.sql import bind_script, declare, plan_of, view_plan
 from everview.sql import statements as S
+from everview.temporal.blocking import require_non_blocking
+from everview.temporal.event_query import EventQueryError, StreamFacts
+from everview.temporal.output_bounds import EventTiming
 from everview.temporal.runnable import require_runnable
 
 
@@ -238,6 +241,37 @@ def _compile_entry(
         if stored is not None:
             old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
     found[entry.name] = old
+
+
+def event_plan(entry: EventStreamEntry, catalog: Catalog) -> N.Node:
+    """Return the plan of an event query, rewritten: conditions on times stand where rows meet."""
+    return rewrite(view_plan(entry, catalog)).plan
+
+
+def stream_facts(catalog: Catalog) -> dict[str, StreamFacts]:
+    """Return what the analysis of event queries knows of the streams of a catalog, by name."""
+    found = {}
+    for entry in catalog:
+        if isinstance(entry, StreamEntry):
+            found[entry.name] = StreamFacts(not_null=entry.not_null)
+        elif isinstance(entry, EventStreamEntry):
+            found[entry.name] = StreamFacts(query=event_plan(entry, catalog))
+    return found
+
+
+def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
+    """Return the timing of a new event stream; refuse one that could never answer, with its place in the SQL.
+
+    The catalog has the streams that it reads.
+    """
+    entry, plan = created.entry, created.plan
+    assert isinstance(entry, EventStreamEntry)
+    assert plan is not None
+    try:
+        return require_non_blocking(rewrite(plan).plan, entry.timelines, stream_facts(catalog))
+    except EventQueryError as error:
+        place = None if created.places is None else created.places.find(error.part, error.name)
+        raise error.at(place) from None
 
 
 def explain_script(

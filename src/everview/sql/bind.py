@@ -34,7 +34,7 @@ from everview.sql.answers import require_distinct_names, require_types
 from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
-from everview.sql.events import require_event_query
+from everview.sql.events import EventPlaces, require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
@@ -94,8 +94,8 @@ def _plan(entry: Entry, catalog: Catalog) -> N.Node | None:
     return None
 
 
-def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
-    """Return the plan of a view of the catalog, under the names of its columns."""
+def view_plan(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: str | None = None) -> N.Node:
+    """Return the plan of a view or an event stream of the catalog, under the names of its columns."""
     return _definition(entry, catalog, making)
 
 
@@ -296,7 +296,7 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
     with script.blame(node.this):
         _require_addable(entry, catalog, anew=False)
-    return S.Create(entry, plan)
+    return S.Create(entry, plan, places=EventPlaces(node, script))
 
 
 def _checked(bind: Callable[[exp.Expr, Script, Catalog], S.Statement]) -> Callable[..., S.Statement]:
