@@ -39,10 +39,14 @@ Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where IN
 
 @dataclass(frozen=True)
 class Lateness:
-    """The lateness of a time line, in microseconds: how late its rows may arrive."""
+    """The lateness of a time line, in microseconds: how late its rows may arrive.
+
+    With `arrival` the clock stamps each row when it is taken in.
+    """
 
     column: str
     lateness: int = 0
+    arrival: bool = False
 
 
 URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path that is a URI
@@ -68,6 +72,8 @@ class StreamEntry:
     """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    A row for which one of the `checks` is false is rejected; one for which `punctuate` holds moves the bound
+    to its own timestamp. Both are SQL conditions over the stream's columns.
     `incarnation` tells it apart from streams of the same name that were dropped before it was made.
     """
 
@@ -80,6 +86,8 @@ class StreamEntry:
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
     max_ahead: int | None = MAX_AHEAD
+    checks: tuple[str, ...] = ()
+    punctuate: str | None = None
     incarnation: int = field(default=0, compare=False)
     kind = "stream"
 
@@ -342,12 +350,17 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     match entry:
         case StreamEntry():
             out["columns"] = _columns_to_dict(entry.columns)
-            out["timelines"] = [{"column": t.column, "lateness": t.lateness} for t in entry.timelines]
+            out["timelines"] = [
+                {"column": t.column, "lateness": t.lateness, **({"arrival": True} if t.arrival else {})}
+                for t in entry.timelines
+            ]
             out |= {"sequence": list(entry.sequence), "idle_after": entry.idle_after}
             out["source"] = _source_to_dict(entry.source)
             out |= _constraints_to_dict(entry)
             if entry.max_ahead != MAX_AHEAD:
                 out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
+            out |= {"checks": list(entry.checks)} if entry.checks else {}
+            out |= {} if entry.punctuate is None else {"punctuate": entry.punctuate}
         case TaggedEntry():
             out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
         case TableEntry():
@@ -371,7 +384,9 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
     name = d["name"]
     match d["kind"]:
         case "stream":
-            lines = tuple(Lateness(t["column"], t["lateness"]) for t in d["timelines"])
+            lines = tuple(
+                Lateness(t["column"], t["lateness"], t.get("arrival", False)) for t in d["timelines"]
+            )
             columns = stream_columns(_columns_from_dict(d["columns"]), [t.column for t in lines])
             ahead = d.get("max_ahead", MAX_AHEAD)
             return StreamEntry(
@@ -382,6 +397,8 @@ def _entry_from_dict(d: dict[str, Any]) -> Entry:
                 d["idle_after"],
                 _source_from_dict(d["source"]),
                 max_ahead=None if ahead == "none" else ahead,
+                checks=tuple(d.get("checks", ())),
+                punctuate=d.get("punctuate"),
                 incarnation=d.get("incarnation", 0),
                 **_constraints_from_dict(d, columns),
             )

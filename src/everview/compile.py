@@ -16,7 +16,9 @@ from functools import cached_property
 
 from everview import operators as P
 from everview.algebra import nodes as N
+from everview.algebra.expressions import conjunction
 from everview.catalog import Catalog, EventStreamEntry, FedEntry, StreamEntry, TableEntry, ViewEntry
+from everview.errors import PlanError
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
@@ -31,7 +33,7 @@ from everview.plan.views import (
     next_name,
 )
 from everview.rewrite import rewrite
-from everview.sql import bind_script, declare, plan_of, view_plan
+from everview.sql import bind_script, check_conditions, declare, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
 from everview.temporal.event_query import EventQueryError, StreamFacts
@@ -253,7 +255,8 @@ def stream_facts(catalog: Catalog) -> dict[str, StreamFacts]:
     found = {}
     for entry in catalog:
         if isinstance(entry, StreamEntry):
-            found[entry.name] = StreamFacts(not_null=entry.not_null)
+            checks = check_conditions(entry, catalog)
+            found[entry.name] = StreamFacts(conjunction(checks) if checks else None, entry.not_null)
         elif isinstance(entry, EventStreamEntry):
             found[entry.name] = StreamFacts(query=event_plan(entry, catalog))
     return found
@@ -272,6 +275,15 @@ def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
     except EventQueryError as error:
         place = None if created.places is None else created.places.find(error.part, error.name)
         raise error.at(place) from None
+
+
+def require_plain_stream(entry: StreamEntry) -> None:
+    """Refuse the clauses of a stream that are known, but that intake does not obey yet."""
+    arrival = any(line.arrival for line in entry.timelines)
+    clauses = [(entry.checks, "CHECK"), (entry.punctuate, "PUNCTUATE WHEN"), (arrival, "TIMELINE … ARRIVAL")]
+    for found, clause in clauses:
+        if found:
+            raise PlanError(f"{clause} of the stream '{entry.name}' binds, but does not run yet")
 
 
 def explain_script(

@@ -9,10 +9,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column
+from everview.algebra.expressions import Column, Expression
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import Chronon
-from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
     CLOCK_ENTRY,
     Catalog,
@@ -33,8 +32,14 @@ from everview.sql.ad_hoc import bind_ad_hoc
 from everview.sql.answers import require_distinct_names, require_types
 from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
-from everview.sql.declare import declare_stream, declare_table, declare_view_options, declared_names
-from everview.sql.events import EventPlaces, require_event_query
+from everview.sql.declare import (
+    bind_stream_condition,
+    declare_stream,
+    declare_table,
+    declare_view_options,
+    declared_names,
+)
+from everview.sql.events import EventPlaces, event_time_lines, require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
@@ -106,6 +111,18 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script, ad_hoc=False)
         return bind_query(node, _context(script, catalog)).plan
+
+
+def check_conditions(entry: StreamEntry, catalog: Catalog) -> list[Expression]:
+    """Return the conditions of CHECK of a stream of the catalog."""
+    found = []
+    for text in entry.checks:
+        script = Script(f"SELECT {text}")
+        syntax = parse_one(script.text).expressions[0]
+        found.append(
+            bind_stream_condition(syntax, "CHECK", entry.name, entry.columns, _context(script, catalog))
+        )
+    return found
 
 
 def relation_of(name: str, catalog: Catalog) -> N.Node:
@@ -277,20 +294,8 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
     plan = query.plan
     require_types(plan.schema, node, script)
     require_event_query(plan, node, script)
-    lines = []
-    for line in node.args["timelines"]:
-        with script.blame(line):
-            found = plan.schema.find(line.name)
-        if found.type != TIMESTAMP:
-            raise script.error(
-                f"the time line '{found.name}' is {found.type.a}",
-                line,
-                next_step="name a TIMESTAMP column of the query",
-            )
-        if found.name in lines:
-            raise script.error(f"the time line '{found.name}' stands twice", line)
-        lines.append(found.name)
-    entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
+    lines = event_time_lines(plan, node, script)
+    entry = EventStreamEntry(node.name, node.args["text"], lines, tuple(context.used))
     before = catalog.entries.get(entry.name.casefold())
     if isinstance(before, EventStreamEntry) and _definition(before, catalog, None) == plan:
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import is_aggregate
+from everview.algebra.types import TIMESTAMP
 from everview.errors import Place
 from everview.sql import ast
 from everview.sql.script import Script
@@ -73,6 +74,24 @@ def _named(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
         return part.this if named else None
 
     return found
+
+
+def event_time_lines(plan: N.Node, node: exp.Expr, script: Script) -> tuple[str, ...]:
+    """Return the time lines of an event stream, as the columns of its query are called."""
+    lines: list[str] = []
+    for line in node.args["timelines"]:
+        with script.blame(line):
+            found = plan.schema.find(line.name)
+        if found.type != TIMESTAMP:
+            raise script.error(
+                f"the time line '{found.name}' is {found.type.a}",
+                line,
+                next_step="name a TIMESTAMP column of the query",
+            )
+        if found.name in lines:
+            raise script.error(f"the time line '{found.name}' stands twice", line)
+        lines.append(found.name)
+    return tuple(lines)
 
 
 # Places of what the analysis of an event query refuses

@@ -15,7 +15,7 @@ from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
-from everview.catalog import CLOCK, Catalog, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
+from everview.catalog import CLOCK, Catalog, EventStreamEntry, Lateness, StreamEntry, TableEntry, ViewEntry
 from everview.operators import DistinctOperator, StatefulOperator, StatePart
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.lower import Lowering
@@ -258,7 +258,7 @@ class _Graph:
         match self._catalog.entries.get(name.casefold()):
             case StreamEntry() as entry:
                 lines = tuple(
-                    TimeLine(t.column, t.lateness, _bound(t.column, t.lateness, entry.source is None))
+                    TimeLine(t.column, t.lateness, _line_bound(t, entry.source is None))
                     for t in entry.timelines
                 )
                 return ExplainedSource(_origin(entry), lines, entry.idle_after)
@@ -275,6 +275,11 @@ class _Graph:
 
 def _origin(entry: StreamEntry | TableEntry) -> str:
     return "INSERT" if entry.source is None else entry.source.format
+
+
+def _line_bound(line: Lateness, inserted: bool) -> str:
+    """Return the bound of a time line; the clock's if rows are stamped on arrival (paper 3, note 21)."""
+    return "the clock − 1 µs" if line.arrival else _bound(line.column, line.lateness, inserted)
 
 
 def _bound(column: str, lateness: int, inserted: bool) -> str:
