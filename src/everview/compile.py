@@ -20,7 +20,7 @@ from everview.algebra.expressions import conjunction
 from everview.catalog import Catalog, EventStreamEntry, FedEntry, StreamEntry, TableEntry, ViewEntry
 from everview.errors import PlanError
 from everview.operators.base import stateful_operators
-from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
+from everview.plan.explain import ExplainedEvents, ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
 from everview.plan.views import (
     KeptPlan,
@@ -311,6 +311,16 @@ def explain_statements(
     return explain_plans(_explained_plans(statements, catalog, starts or {}), catalog)
 
 
+def _explained_events(
+    created: S.Create, entry: EventStreamEntry, meaning: N.Node, catalog: Catalog, views: Views
+) -> ExplainedPlan:
+    """Explain an event query; it has no physical plan yet, so that only its timing says what it keeps."""
+    events = ExplainedEvents(check_event_stream(created, catalog), stream_facts(catalog))
+    better = rewrite(meaning)
+    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, None)
+    return ExplainedPlan(entry.kind, entry.name, plan, better.fired, Lowering("UPA", {}), events)
+
+
 def _explained_plans(
     statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart]
 ) -> Iterator[ExplainedPlan]:
@@ -322,6 +332,9 @@ def _explained_plans(
                 view = store.views[entry.name]
                 plan = N.View(entry.name, view.plan)
                 yield ExplainedPlan("view", entry.name, plan, view.rules, view.lowering)
+            case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
+                store = compile_store(catalog, starts, store)
+                yield _explained_events(statement, entry, plan, catalog, store.views)
             case S.Create(entry, plan) if plan is not None:
                 store = compile_store(catalog, starts, store)
                 view = compile_plan(plan, catalog, store.views)

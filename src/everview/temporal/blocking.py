@@ -7,7 +7,7 @@ was tried before: the analysis accepts the query with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Call, Column, Expression, Literal, Or
@@ -124,6 +124,44 @@ def _time_to_group_by(node: N.Aggregate, facts: _Facts | None) -> str | None:
         tried = timing_of(replace(node, keys=(*node.keys, (f"{time.name} hour", hour))), facts)
         if not tried.blocked:
             return time.qualified
+    return None
+
+
+# State that grows
+
+
+@dataclass(frozen=True)
+class GrowingState:
+    """A part of the state of a node that is kept for ever, and a condition that would bound it."""
+
+    node: N.Node
+    part: str
+    condition: str | None
+
+
+def growing_states(checked: EventTiming, facts: _Facts | None = None) -> list[GrowingState]:
+    """Return the state of an event query that is never dropped: allowed, and said."""
+    found = []
+    plan = checked.timing.node
+    for each in checked.timing.walk():
+        for part, unbounded in each.growing.items():
+            if unbounded:
+                found.append(GrowingState(each.node, part, _bounding(plan, each, part, unbounded[0], facts)))
+    return found
+
+
+def _bounding(
+    plan: N.Node, timing: Timing, part: str, unbounded: Unbounded, facts: _Facts | None
+) -> str | None:
+    for alternative in unbounded.requirement.alternatives:
+        for position in unbounded.columns:
+            earlier, later = unbounded.case.columns[position], alternative.attribute
+            if earlier is None or earlier is later:
+                continue
+            tried = timing_of(plan, facts, Trial(timing.node, later.name, earlier.name, HOUR))
+            waits = [each.wait(part) for each in tried.walk() if each.node is timing.node]
+            if all(wait.clock is not None for wait in waits):
+                return f"{later} <= {earlier} + {interval_sql(HOUR)}"
     return None
 
 

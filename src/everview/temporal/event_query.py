@@ -38,7 +38,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Timing:
-    """A node of an event query: the cases of its rows, the waits of its state, and what blocks it."""
+    """A node of an event query: the cases of its rows, the waits of its state, and what blocks it.
+
+    `growing` says, for each part of the state that is kept for ever, what nothing bounds. `pairs` are the
+    cases in which two rows match.
+    """
 
     node: N.Node
     inputs: tuple[Timing, ...]
@@ -46,6 +50,7 @@ class Timing:
     waits: tuple[Wait, ...] = ()
     blocked: tuple[Unbounded, ...] = ()
     growing: Mapping[str, tuple[Unbounded, ...]] = field(default_factory=dict)
+    pairs: tuple[TimeCase, ...] = ()
 
     def walk(self) -> Iterator[Timing]:
         """Yield the timings of all nodes, each after those below it."""

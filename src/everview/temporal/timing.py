@@ -286,8 +286,8 @@ def _(node: N.Join, known: Knowledge) -> Timing:
     left, right = _timing(node.left, known), _timing(node.right, known)
     pairs = _pairs(node, left, right, node.condition, known)
     for_left, for_right, growing = _both_waits(left, right, pairs)
-    cases = simplify_cases([p.case for p in pairs])
-    return Timing(node, (left, right), tuple(cases), (for_left, for_right), growing=growing)
+    cases = tuple(simplify_cases([p.case for p in pairs]))
+    return Timing(node, (left, right), cases, (for_left, for_right), growing=growing, pairs=cases)
 
 
 @_timing.register
@@ -297,8 +297,13 @@ def _(node: N.SemiJoin, known: Knowledge) -> Timing:
     pairs = _pairs(node, left, right, node.condition, known)
     for_left, for_right, growing = _both_waits(left, right, pairs)
     size = len(node.left.schema)
-    cases = simplify_cases([_first_columns(p.case, size) for p in pairs])
-    return Timing(node, (left, right), tuple(cases), (for_left, for_right), growing=growing)
+    cases = tuple(simplify_cases([_first_columns(p.case, size) for p in pairs]))
+    waits = for_left, for_right
+    return Timing(node, (left, right), cases, waits, growing=growing, pairs=_met(pairs))
+
+
+def _met(pairs: Sequence[_Pair]) -> tuple[TimeCase, ...]:
+    return tuple(simplify_cases([p.case for p in pairs]))
 
 
 def _first_columns(case: TimeCase, size: int) -> TimeCase:
@@ -314,7 +319,8 @@ def _(node: N.AntiJoin, known: Knowledge) -> Timing:
     for_left, for_right, growing = _both_waits(left, right, pairs)
     cases = [_waited(case, 0, for_left, _origins(pairs, 1)) for case in left.cases]
     blocked = growing.pop("left")
-    return Timing(node, (left, right), tuple(cases), (for_left, for_right), blocked, growing)
+    waits = for_left, for_right
+    return Timing(node, (left, right), tuple(cases), waits, blocked, growing, _met(pairs))
 
 
 def _origins(pairs: Sequence[_Pair], side: int) -> tuple[Origin, ...]:
@@ -358,7 +364,8 @@ def _(node: N.OuterJoin, known: Knowledge) -> Timing:
             cases.append(replace(waited, columns=(*(None,) * sizes[0], *waited.columns), nulls=nulls))
         blocked += growing.pop("right")
     waits = (for_left, for_right)
-    return Timing(node, (left, right), tuple(simplify_cases(cases)), waits, blocked, growing)
+    cases = simplify_cases(cases)
+    return Timing(node, (left, right), tuple(cases), waits, blocked, growing, _met(pairs))
 
 
 @_timing.register
