@@ -36,6 +36,7 @@ from everview.operators.columnar.frame import (
     drop_ended,
     record_columns,
 )
+from everview.operators.columnar.hashing import hash_keys
 from everview.operators.columnar.types import column_type
 from everview.reference.events import Bag
 from everview.temporal.clocks import ENDED, NOT_BEGUN, STORE_BOUND, Clock, LineBounds
@@ -71,11 +72,13 @@ def arrivals(records: Sequence[Record]) -> list[ChangeRow]:
 class EventDriver:
     """A physical plan with its state; `collect` says whether state is dropped when its wait is over."""
 
-    def __init__(self, plan: Operator, rng: random.Random | None = None, collect: bool = True) -> None:
+    def __init__(
+        self, plan: Operator, rng: random.Random | None = None, collect: bool = True, partitions: int = 1
+    ) -> None:
         self.plan = plan
         self.state: dict[str, dict[str, Frame]] = {}
         self.before: LineBounds = {}
-        self.rng, self.collect = rng, collect
+        self.rng, self.collect, self.partitions = rng, collect, partitions
         self.touched = 0  # rows of state that were read, where only the due ones are
 
     def step(
@@ -146,9 +149,33 @@ class EventDriver:
         return self._increment(node, inputs, bounds)
 
     def _increment(self, node: StatefulOperator, inputs: Sequence[Frame], bounds: LineBounds) -> Frame:
+        """Evaluate an operator in each partition, on the rows of its keys and its own state."""
+        outputs = [
+            self._increment_part(node, part, f"{node.name}/{number}", bounds)
+            for number, part in enumerate(self._split(node, inputs))
+        ]
+        return pl.concat(outputs)
+
+    def _split(self, node: StatefulOperator, inputs: Sequence[Frame]) -> list[list[Frame]]:
+        if self.partitions == 1:
+            return [list(inputs)]
+        parts: list[list[Frame]] = [[] for _ in range(self.partitions)]
+        for number, frame in enumerate(inputs):
+            keys = [f"c{key[number]}" for key in node.keys if number < len(key)]
+            for place in range(self.partitions):
+                if node.is_broadcast(number):
+                    parts[place].append(frame)
+                else:
+                    mine = pl.Series(hash_keys(frame, keys) % self.partitions == place, dtype=pl.Boolean)
+                    parts[place].append(frame.filter(mine))
+        return parts
+
+    def _increment_part(
+        self, node: StatefulOperator, inputs: Sequence[Frame], name: str, bounds: LineBounds
+    ) -> Frame:
         clock = node.clock if isinstance(node, EventOperator) else Clock.line(STORE_BOUND)
         b0, b1 = self._clock(clock, self.before), self._clock(clock, bounds)
-        state = self.state.setdefault(node.name, node.empty_state(inputs))
+        state = self.state.setdefault(name, node.empty_state(inputs))
         read = dict(state)
         for part in node.state:
             if part.queue:  # a queue is read as far as it is due

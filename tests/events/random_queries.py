@@ -129,8 +129,10 @@ class _Maker:
             relations.append(right)
         if self.chance(0.06) and sure:
             name = next(self.names)
-            text += f" JOIN t FOR SYSTEM_TIME AS OF {sure[0][1]}.{LINES[sure[0][0]][0]} {name}"
-            text += f" ON {name}.k = {sure[0][1]}.k"
+            stream, alias = self.rng.choice(sure)
+            kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            text += f" {kind} t FOR SYSTEM_TIME AS OF {alias}.{self.rng.choice(LINES[stream])} {name}"
+            text += f" ON {name}.k = {alias}.k"
         return text, relations, sure
 
     def select(self) -> tuple[str, list[str]]:

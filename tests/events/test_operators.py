@@ -8,9 +8,15 @@ from dataclasses import replace
 
 import pytest
 
+from everview.algebra import nodes as N
+from everview.algebra.schema import Field
+from everview.catalog import stream_columns
 from everview.plan.lower_events import lower_events
 from everview.reference.events import Bag, EventInputs, emitted_rows
+from everview.storage.plans import decode_plan, encode_plan
 from everview.temporal.clocks import NOT_BEGUN, STORE_BOUND, StreamLine
+from everview.temporal.event_query import StreamFacts
+from everview.temporal.output_bounds import event_timing
 from tests.events.driver import EventDriver
 from tests.events.harness import EventScript
 from tests.events.properties import Accepted, accept, random_accepted
@@ -71,6 +77,22 @@ def test_batches_and_bounds_change_no_row(seeds: range) -> None:
         whole = sum(run_feed(accepted, feed, seed), Counter())
         assert sum(run_feed(accepted, at_once(feed), seed), Counter()) == whole
         assert sum(run_feed(accepted, with_slack(feed), seed), Counter()) == whole
+
+
+@lanes
+def test_partitions_and_restarts_change_nothing(seeds: range) -> None:
+    """Property 9: three partitions, and a plan that is stored and read again before every step."""
+    for seed in seeds[: max(2, len(seeds) // 5)]:
+        rng = random.Random(seed + 40_000)
+        accepted = random_accepted(rng)
+        feed = random_feed(rng, accepted.query.scale)
+        plan = lower_events(accepted.timing.timing)
+        driver = EventDriver(plan, random.Random(seed), partitions=3)
+        for step, wanted in zip(feed.steps, run_feed(accepted, feed, seed), strict=True):
+            driver.plan = decode_plan(encode_plan(driver.plan))
+            assert driver.plan == plan
+            assert driver.step(step.arrived, step.bounds, feed.tables) == wanted, accepted.query
+        assert driver.rows() == 0
 
 
 def at_once(feed: Feed) -> Feed:
@@ -147,3 +169,30 @@ def test_a_step_reads_what_is_due_and_no_more() -> None:
         assert driver.rows() <= 55  # the look-back twice, and the records that are met
     met = [now - 8 for now in range(80) if now % 2 and now >= 8]
     assert driver.touched == 60 + sum(1 for key in met if key < 60)
+
+
+# Composition
+
+
+@lanes
+def test_a_query_split_in_two_event_streams(seeds: range) -> None:
+    """Property 12: an event stream over an event stream has the rows and the bounds of the first one."""
+    for seed in seeds[: max(2, len(seeds) // 5)]:
+        rng = random.Random(seed + 60_000)
+        accepted = random_accepted(rng)
+        names, lines = accepted.plan.schema.names, accepted.query.lines
+        columns = stream_columns(tuple(Field(f.name, f.type) for f in accepted.plan.schema), list(lines))
+        first = N.Stream("o", columns)
+        second = N.Project(first, tuple((name, first.column(name)) for name in names))
+        timing = event_timing(second, lines, {"o": StreamFacts(query=accepted.plan)})
+        assert timing is not None
+        assert {line: str(clock) for line, clock in timing.clocks.items()} == {
+            line: f"o.{line}" for line in lines
+        }
+        feed = random_feed(rng, accepted.query.scale)
+        below, above = (EventDriver(lower_events(t.timing)) for t in (accepted.timing, timing))
+        for step in feed.steps:
+            found = below.step(step.arrived, step.bounds, feed.tables)
+            known = accepted.timing.bounds(step.bounds)
+            bounds = {StreamLine("o", line): bound for line, bound in known.items()}
+            assert above.step({"o": list(found.elements())}, bounds, {}) == found

@@ -356,8 +356,7 @@ def _(node: N.TableJoin, lower: Lowering) -> P.Operator:
         joined = joins.join(left, right, condition)
         alone = joins.anti_join(left, right, condition) if node.outer else None
     else:
-        line = node.left.schema.timeline
-        timestamp = 0 if line is None else node.left.schema.index(line)
+        timestamp = node.left.schema.index(node.version_line)
         left = replace(left, plan=lower.lower_with_intervals(node.left))
         joined = joins.join(left, right, condition, joins.VersionInstant(timestamp, age(node.left).emitted))
         met = joins.first_columns(joined, len(left.plan.types))

@@ -55,7 +55,8 @@ def event_meaning(plan: N.Node, inputs: EventInputs, instants: Iterable[Chronon]
         assert line is not None
         position = stream.schema.index(line)
         given[name] = [ChangeRow(row, _instant(row[position]), INFINITY) for row in inputs.rows[name]]
-        times |= {row.from_ for row in given[name]}
+        lines = [i for i, f in enumerate(stream.schema) if f.timeline is not None]
+        times |= {_instant(row[i]) for row in inputs.rows[name] for i in lines}
     last = max([*times - {INFINITY}, *instants, LEAST]) + 1
     changing = any(isinstance(n, (N.Table, N.IStream)) for n in plan.walk())
     domain = sorted({*(times - {INFINITY}), *instants, last}) if changing else [last]

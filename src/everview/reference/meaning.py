@@ -388,10 +388,9 @@ def _table_join(plan: N.TableJoin, world: World) -> Logical:
     """
     left, table = _meaning(plan.left, world), _meaning(plan.right, world)
     schema = plan.left.schema.concat(plan.right.schema)
-    line = plan.left.schema.timeline
     triples: list[Triple] = []
     for (e1, t), n1 in left.items():
-        when = t if plan.retroactive or line is None else _ts(e1, plan.left.schema.index(line))
+        when = t if plan.retroactive else _ts(e1, plan.left.schema.index(plan.version_line))
         found = {
             e2: n2 for e2, n2 in snapshot_at(table, when).items() if holds(plan.condition, schema, e1 + e2)
         }

@@ -103,10 +103,11 @@ def _a(noun: str) -> str:
 def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
     """A column that is no time line of an input, and of which no condition says how it relates to one."""
     lines = [a.attribute for c in timing.cases for r in c.requirements for a in r.alternatives]
+    seen = _visible(timing)
     ways = [
-        f"TIMELINE {short_name(time, timing.node)}"
+        _time_line(short_name(time, timing.node))
         for time in dict.fromkeys(a.name for a in lines)
-        if _clock(timing.cases, _named(time)) is not None
+        if time in seen and _clock(timing.cases, _named(time)) is not None
     ][:1]
     computed = _computed(timing.node, line)
     if computed is not None:
@@ -119,11 +120,24 @@ def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
     own = case.columns[position]
     null = "" if own is not None and case.is_present(own) else "it may be NULL, and "
     if time is not None and own is not None:
-        ways += _between(timing, own.name, time)
+        ways += _between(timing, own.name, time) if {own.name, time} <= seen else []
     return EventQueryError(
         f"'{line}' is a timestamp and no time line of '{stream}': {null}{related}",
         next_step="; or ".join(ways) or None,
     ).about("timeline", line)
+
+
+def _time_line(name: str) -> str:
+    return f"TIMELINE of {name}" if "." in name else f"TIMELINE {name}"
+
+
+def _visible(timing: Timing) -> set[str]:
+    """Return the columns that a condition of the query can name: those of the rows where its inputs meet."""
+    while len(timing.inputs) == 1 and not isinstance(timing.node, N.TableJoin):
+        timing = timing.inputs[0]
+    return {f.qualified for f in timing.node.schema} | {
+        f.qualified for below in timing.node.inputs for f in below.schema
+    }
 
 
 def _computed(plan: N.Node, line: str) -> str | None:
@@ -173,7 +187,8 @@ def _unbounded(timing: Timing, line: str, unbounded: Sequence[Unbounded]) -> Eve
 
 def _upper_ends(timing: Timing, line: str, first: Unbounded, later: Attribute | None) -> list[str]:
     """Return an upper end for the time, after a time that is a lower end of it, if it helps."""
-    if later is None:
+    seen = _visible(timing)
+    if later is None or later.name not in seen:
         return []
     dist = first.case.distances.dist
     lower = [a for a in first.case.distances.rows if a is not later and dist(later, a) is not None]
@@ -185,7 +200,7 @@ def _upper_ends(timing: Timing, line: str, first: Unbounded, later: Attribute | 
             both = ends[0] is not None and ends[1] is not None
             tried += case.restrict(Atom(ends[0], ends[1], HOUR)) if both else [case]  # type: ignore[arg-type]
         position = first.columns[0]
-        if "." in earlier.name and _clock(tried, lambda c, p=position: c.columns[p]) is not None:  # type: ignore[misc]
+        if earlier.name in seen and _clock(tried, lambda c, p=position: c.columns[p]) is not None:  # type: ignore[misc]
             return [f"AND {later} <= {earlier} + {interval_sql(HOUR)}"]
     return []
 
@@ -206,7 +221,7 @@ def _greatest(timing: Timing) -> list[str]:
     for case in timing.cases:
         times = [_named(name)(case) for name in names]
         sure = [Shifted(a) for a in times if a is not None and case.is_present(a)]
-        if len(sure) < len(names) or len(names) < 2:
+        if len(sure) < len(names) or len(names) < 2 or not set(names) <= _visible(timing):
             return []
         tried += define_term(case, known, Extreme(True, tuple(sure)))
     if _clock(tried, lambda case: known) is None:

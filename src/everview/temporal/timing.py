@@ -372,8 +372,7 @@ def _(node: N.OuterJoin, known: Knowledge) -> Timing:
 def _(node: N.TableJoin, known: Knowledge) -> Timing:
     """A table as of a time line of the row: its versions are final up to the bound of the store."""
     left = _timing(node.left, known)
-    line = node.left.schema.timeline
-    assert line is not None
+    line = node.version_line
     position = node.left.schema.index(line)
     wait = Wait("rows", position, line.qualified, Clock.line(STORE_BOUND))
     table, schema = _new_case(node.right), node.left.schema.concat(node.right.schema)
