@@ -26,7 +26,7 @@ from tests.events.test_worked_queries import QUERIES, table_of
 
 lanes = pytest.mark.parametrize(
     "seeds",
-    [pytest.param(range(4), id="fast"), pytest.param(range(4, 84), id="slow", marks=pytest.mark.slow)],
+    [pytest.param(range(4), id="fast"), pytest.param(range(4, 64), id="slow", marks=pytest.mark.slow)],
 )
 
 
@@ -157,18 +157,18 @@ def test_a_step_reads_what_is_due_and_no_more() -> None:
     """The rows of queues that are read over a long feed: each one once, when its wait is over."""
     sql = (
         "SELECT x0.k, x0.ts AS t0 FROM p x0 WHERE NOT EXISTS (SELECT 1 FROM q x1 WHERE x1.k = x0.k "
-        "AND x1.ts BETWEEN x0.ts AND x0.ts + INTERVAL '20' MICROSECOND)"
+        "AND x1.ts BETWEEN x0.ts AND x0.ts + INTERVAL '10' MICROSECOND)"
     )
     accepted = accept(RandomQuery(sql, ("t0",)))
     assert accepted is not None
     driver = EventDriver(lower_events(accepted.timing.timing))
-    for now in range(80):
+    for now in range(40):
         rows = {"p": [(now, 0, now)], "q": [(now - 8, now, None)] if now % 2 else []}
         bounds = {StreamLine("p", "ts"): now, StreamLine("q", "ts"): now, STORE_BOUND: now}
         driver.step(rows, bounds, {})
-        assert driver.rows() <= 55  # the look-back twice, and the records that are met
-    met = [now - 8 for now in range(80) if now % 2 and now >= 8]
-    assert driver.touched == 60 + sum(1 for key in met if key < 60)
+        assert driver.rows() <= 30  # the look-back twice, and the records that are met
+    met = [now - 8 for now in range(40) if now % 2 and now >= 8]
+    assert driver.touched == 30 + sum(1 for key in met if key < 30)
 
 
 # Composition
@@ -186,13 +186,11 @@ def test_a_query_split_in_two_event_streams(seeds: range) -> None:
         second = N.Project(first, tuple((name, first.column(name)) for name in names))
         timing = event_timing(second, lines, {"o": StreamFacts(query=accepted.plan)})
         assert timing is not None
-        assert {line: str(clock) for line, clock in timing.clocks.items()} == {
-            line: f"o.{line}" for line in lines
-        }
         feed = random_feed(rng, accepted.query.scale)
         below, above = (EventDriver(lower_events(t.timing)) for t in (accepted.timing, timing))
         for step in feed.steps:
             found = below.step(step.arrived, step.bounds, feed.tables)
             known = accepted.timing.bounds(step.bounds)
             bounds = {StreamLine("o", line): bound for line, bound in known.items()}
+            assert all(bound >= known[line] for line, bound in timing.bounds(bounds).items())
             assert above.step({"o": list(found.elements())}, bounds, {}) == found

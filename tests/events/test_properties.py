@@ -30,7 +30,7 @@ from tests.events.random_queries import (
     random_feed,
 )
 
-FAST, SLOW = range(12), range(12, 312)
+FAST, SLOW = range(12), range(12, 212)
 lanes = pytest.mark.parametrize(
     "seeds", [pytest.param(FAST, id="fast"), pytest.param(SLOW, id="slow", marks=pytest.mark.slow)]
 )

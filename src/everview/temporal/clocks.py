@@ -193,11 +193,13 @@ class Alternative:
 class Requirement:
     """What must be known so that no row of an input is missing: one of the alternatives (definitions 3, 22).
 
-    Of a stream with several time lines, any of them will do.
+    Of a stream with several time lines, any of them will do. `back` is the look-back: how far before the time
+    of the first alternative rows of the inputs can matter; None: any time before it.
     """
 
     alternatives: tuple[Alternative, ...]
     origins: tuple[Origin, ...]
+    back: int | None = 0
 
 
 @dataclass(frozen=True)

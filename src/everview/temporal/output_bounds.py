@@ -9,7 +9,7 @@ from everview.algebra import nodes as N
 from everview.temporal.clocks import Clock, LineBounds
 from everview.temporal.event_query import StreamFacts, Timing
 from everview.temporal.timing import timing_of
-from everview.temporal.waits import clock_of
+from everview.temporal.waits import clock_of, look_back_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,15 @@ class EventTiming:
     def is_empty(self) -> bool:
         """Whether its conditions can never hold at once."""
         return not self.timing.cases
+
+    def look_back(self, line: str) -> int | None:
+        """Return how far before a time of the output rows of the inputs can matter; None: any time before it.
+
+        A query that is made when its inputs have begun is complete for later times than that.
+        """
+        schema = self.timing.node.schema
+        cases = [(case, case.requirements) for case in self.timing.cases]
+        return look_back_of(schema.index(schema.find(line)), cases)
 
     def bounds(self, known: LineBounds) -> dict[str, int]:
         """Return up to which instant each time line is known, from the bounds of the input streams."""

@@ -33,7 +33,7 @@ from everview.temporal.event_query import EventQueryError, Knowledge, StreamFact
 from everview.temporal.extremes import extreme_argument, extreme_times
 from everview.temporal.formulas import Atom
 from everview.temporal.terms import Reading, define_term
-from everview.temporal.waits import Requirements, Unbounded, choose_wait
+from everview.temporal.waits import Requirements, Unbounded, choose_wait, look_back_of
 
 
 def timing_of(
@@ -317,10 +317,17 @@ def _(node: N.AntiJoin, known: Knowledge) -> Timing:
     left, right = _timing(node.left, known), _timing(node.right, known)
     pairs = _pairs(node, left, right, node.condition, known)
     for_left, for_right, growing = _both_waits(left, right, pairs)
-    cases = [_waited(case, 0, for_left, _origins(pairs, 1)) for case in left.cases]
+    back = _back(for_left, 0, pairs, 1)
+    cases = [_waited(case, 0, for_left, _origins(pairs, 1), back) for case in left.cases]
     blocked = growing.pop("left")
     waits = for_left, for_right
     return Timing(node, (left, right), tuple(cases), waits, blocked, growing, _met(pairs))
+
+
+def _back(wait: Wait, offset: int, pairs: Sequence[_Pair], side: int) -> int | None:
+    """Return how far before a row of one side rows of the other side can matter."""
+    column = None if wait.column is None else offset + wait.column
+    return look_back_of(column, [(p.case, (p.left, p.right)[side]) for p in pairs])
 
 
 def _origins(pairs: Sequence[_Pair], side: int) -> tuple[Origin, ...]:
@@ -328,7 +335,9 @@ def _origins(pairs: Sequence[_Pair], side: int) -> tuple[Origin, ...]:
     return tuple(dict.fromkeys(o for r in required for o in r.origins))
 
 
-def _waited(case: TimeCase, offset: int, wait: Wait, origins: tuple[Origin, ...]) -> TimeCase:
+def _waited(
+    case: TimeCase, offset: int, wait: Wait, origins: tuple[Origin, ...], back: int | None
+) -> TimeCase:
     """Return the case of a row that has waited, with one more requirement: that the clock has passed it."""
     if wait.clock is None:
         return replace(case, requirements=(*case.requirements, Requirement((), origins)))
@@ -336,7 +345,7 @@ def _waited(case: TimeCase, offset: int, wait: Wait, origins: tuple[Origin, ...]
         return case
     time = case.columns[offset + wait.column]
     assert time is not None
-    added = Requirement((Alternative(time, wait.clock),), origins)
+    added = Requirement((Alternative(time, wait.clock),), origins, back)
     return replace(case, requirements=(*case.requirements, added))
 
 
@@ -352,14 +361,14 @@ def _(node: N.OuterJoin, known: Knowledge) -> Timing:
     if node.kind in ("LEFT", "FULL"):
         padding = frozenset(range(sizes[0], sum(sizes)))
         for case in left.cases:
-            waited = _waited(case, 0, for_left, _origins(pairs, 1))
+            waited = _waited(case, 0, for_left, _origins(pairs, 1), _back(for_left, 0, pairs, 1))
             padded = (*waited.columns, *(None,) * sizes[1])
             cases.append(replace(waited, columns=padded, nulls=waited.nulls | padding))
         blocked += growing.pop("left")
     if node.kind in ("RIGHT", "FULL"):
         padding = frozenset(range(sizes[0]))
         for case in right.cases:
-            waited = _waited(case, 0, for_right, _origins(pairs, 0))
+            waited = _waited(case, 0, for_right, _origins(pairs, 0), _back(for_right, sizes[0], pairs, 0))
             nulls = padding | {sizes[0] + position for position in waited.nulls}
             cases.append(replace(waited, columns=(*(None,) * sizes[0], *waited.columns), nulls=nulls))
         blocked += growing.pop("right")
@@ -379,7 +388,7 @@ def _(node: N.TableJoin, known: Knowledge) -> Timing:
     origins = (Origin("the store", "the store"),)
     cases: list[TimeCase] = []
     for case in left.cases:
-        waited = _waited(case, 0, wait, origins)
+        waited = _waited(case, 0, wait, origins, 0)
         if node.outer:
             padded = (*waited.columns, *(None,) * len(node.right.schema))
             cases.append(replace(waited, columns=padded))
@@ -410,6 +419,7 @@ def _(node: N.Aggregate, known: Knowledge) -> Timing:
     wait, unbounded = choose_wait("groups", 0, grouped, [(c, c.requirements) for c in grouped])
     origins = tuple(dict.fromkeys(o for c in grouped for r in c.requirements for o in r.origins))
     extremes = extreme_times(rows, size, len(times))
+    back = look_back_of(wait.column, [(c, c.requirements) for c in grouped])
     found = []
     for case in grouped:
         group, following = case.requiring(()), iter(extremes)
@@ -418,7 +428,7 @@ def _(node: N.Aggregate, known: Knowledge) -> Timing:
                 group = replace(group, columns=(*group.columns, None))
             else:
                 group = next(following).added_to(group, name)
-        found.append(_waited(group, 0, wait, origins))
+        found.append(_waited(group, 0, wait, origins, back))
     return Timing(node, (below,), tuple(simplify_cases(found)), (wait,), unbounded)
 
 
@@ -466,5 +476,6 @@ def _(node: N.Difference | N.StrictDifference | N.Intersection | N.MaxUnion, kno
     wait, unbounded = choose_wait("records", 0, both, [(c, c.requirements) for c in tried])
     origins = tuple(dict.fromkeys(o for c in both for r in c.requirements for o in r.origins))
     kept = both if isinstance(node, N.MaxUnion) else sides[0]
-    cases = [_waited(case.requiring(()), 0, wait, origins) for case in kept]
+    back = look_back_of(wait.column, [(c, c.requirements) for c in tried])
+    cases = [_waited(case.requiring(()), 0, wait, origins, back) for case in kept]
     return Timing(node, (left, right), tuple(simplify_cases(cases)), (wait,), unbounded)

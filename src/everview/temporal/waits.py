@@ -70,6 +70,23 @@ def clock_of(position: int, needed: Sequence[tuple[TimeCase, Requirements]]) -> 
     return Clock.earliest(parts)
 
 
+def look_back_of(position: int | None, needed: Sequence[tuple[TimeCase, Requirements]]) -> int | None:
+    """Return how far before the time in a column rows of the inputs can matter; None: any time before it.
+
+    That is the distance the other way round: p ≤ v + dist(v, p), so no v before p − dist(v, p) matters.
+    """
+    longest = 0
+    for case, requirements in needed:
+        time = None if position is None else case.columns[position]
+        for requirement in requirements:
+            first = next((a.attribute for a in requirement.alternatives), None)
+            apart = None if first is None or time is None else case.distances.dist(first, time)
+            if apart is None or requirement.back is None:
+                return None
+            longest = max(longest, apart + requirement.back)
+    return longest
+
+
 def _reach(case: TimeCase, time: Attribute | None, requirement: Requirement) -> list[Sequence[Moment]]:
     """Return the clock of one requirement, as parts; none if the time does not bound it."""
     single: list[Moment] = []
