@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from everview.algebra.changes import Record
 from everview.reference import events as model
@@ -39,6 +41,13 @@ lanes = pytest.mark.parametrize(
 @lanes
 def test_accepted_queries_keep_their_promises(seeds: range) -> None:
     assert check_seeds(seeds) == len(seeds)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**40))
+def test_fresh_queries_keep_their_promises(seed: int) -> None:
+    """The same on seeds that hypothesis chooses: as many as its profile says, in `make fuzz` new ones."""
+    check_seeds([seed], feeds=2)
 
 
 # Tightness
@@ -160,7 +169,7 @@ def _first_case_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def _negation_holds_nothing_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(timing, "_waited", lambda case, offset, wait, origins: case)
+    patch.setattr(timing, "_waited", lambda case, offset, wait, origins, back: case)
 
 
 def _neg4_as_printed(patch: pytest.MonkeyPatch) -> None:
