@@ -16,9 +16,11 @@ from functools import cached_property
 
 from everview import operators as P
 from everview.algebra import nodes as N
-from everview.catalog import Catalog, FedEntry, StreamEntry, TableEntry, ViewEntry
+from everview.algebra.expressions import conjunction
+from everview.catalog import Catalog, EventStreamEntry, FedEntry, StreamEntry, TableEntry, ViewEntry
+from everview.errors import PlanError
 from everview.operators.base import stateful_operators
-from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
+from everview.plan.explain import ExplainedEvents, ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
 from everview.plan.views import (
     KeptPlan,
@@ -31,8 +33,11 @@ from everview.plan.views import (
     next_name,
 )
 from everview.rewrite import rewrite
-from everview.sql import bind_script, declare, plan_of, view_plan
+from everview.sql import bind_script, check_conditions, declare, plan_of, view_plan
 from everview.sql import statements as S
+from everview.temporal.blocking import require_non_blocking
+from everview.temporal.event_query import EventQueryError, StreamFacts
+from everview.temporal.output_bounds import EventTiming
 from everview.temporal.runnable import require_runnable
 
 
@@ -240,6 +245,47 @@ def _compile_entry(
     found[entry.name] = old
 
 
+def event_plan(entry: EventStreamEntry, catalog: Catalog) -> N.Node:
+    """Return the plan of an event query, rewritten: conditions on times stand where rows meet."""
+    return rewrite(view_plan(entry, catalog)).plan
+
+
+def stream_facts(catalog: Catalog) -> dict[str, StreamFacts]:
+    """Return what the analysis of event queries knows of the streams of a catalog, by name."""
+    found = {}
+    for entry in catalog:
+        if isinstance(entry, StreamEntry):
+            checks = check_conditions(entry, catalog)
+            found[entry.name] = StreamFacts(conjunction(checks) if checks else None, entry.not_null)
+        elif isinstance(entry, EventStreamEntry):
+            found[entry.name] = StreamFacts(query=event_plan(entry, catalog))
+    return found
+
+
+def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
+    """Return the timing of a new event stream; refuse one that could never answer, with its place in the SQL.
+
+    The catalog has the streams that it reads.
+    """
+    entry, plan = created.entry, created.plan
+    assert isinstance(entry, EventStreamEntry)
+    assert plan is not None
+    try:
+        return require_non_blocking(rewrite(plan).plan, entry.timelines, stream_facts(catalog))
+    except EventQueryError as error:
+        place = None if created.places is None else created.places.find(error.part, error.name)
+        raise error.at(place) from None
+
+
+def require_plain_stream(entry: StreamEntry) -> None:
+    """Refuse the clauses of a stream that are known, but that intake does not obey yet."""
+    arrival = any(line.arrival for line in entry.timelines)
+    clauses = [(entry.checks, "CHECK"), (entry.punctuate, "PUNCTUATE WHEN"), (arrival, "TIMELINE … ARRIVAL")]
+    for found, clause in clauses:
+        if found:
+            raise PlanError(f"{clause} of the stream '{entry.name}' binds, but does not run yet")
+
+
 def explain_script(
     script: str, catalog: Catalog | None = None, starts: Mapping[str, ViewStart] | None = None
 ) -> Explanation:
@@ -265,6 +311,16 @@ def explain_statements(
     return explain_plans(_explained_plans(statements, catalog, starts or {}), catalog)
 
 
+def _explained_events(
+    created: S.Create, entry: EventStreamEntry, meaning: N.Node, catalog: Catalog, views: Views
+) -> ExplainedPlan:
+    """Explain an event query; it has no physical plan yet, so that only its timing says what it keeps."""
+    events = ExplainedEvents(check_event_stream(created, catalog), stream_facts(catalog))
+    better = rewrite(meaning)
+    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, None)
+    return ExplainedPlan(entry.kind, entry.name, plan, better.fired, Lowering("UPA", {}), events)
+
+
 def _explained_plans(
     statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart]
 ) -> Iterator[ExplainedPlan]:
@@ -276,6 +332,9 @@ def _explained_plans(
                 view = store.views[entry.name]
                 plan = N.View(entry.name, view.plan)
                 yield ExplainedPlan("view", entry.name, plan, view.rules, view.lowering)
+            case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
+                store = compile_store(catalog, starts, store)
+                yield _explained_events(statement, entry, plan, catalog, store.views)
             case S.Create(entry, plan) if plan is not None:
                 store = compile_store(catalog, starts, store)
                 view = compile_plan(plan, catalog, store.views)

@@ -14,7 +14,13 @@ from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, explain_script, explain_statements
+from everview.compile import (
+    CompiledStore,
+    check_event_stream,
+    explain_script,
+    explain_statements,
+    require_plain_stream,
+)
 from everview.errors import EverviewError, PlanError, StoreError
 from everview.plan.explain import Explanation
 from everview.query.charts import ChartView, TimelineChart
@@ -160,7 +166,10 @@ class Database:
             if not (statement.replace and anew):
                 return
         if isinstance(entry, EventStreamEntry):
+            check_event_stream(statement, self._catalog)
             raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
+        if isinstance(entry, StreamEntry):
+            require_plain_stream(entry)
         if plan is not None:
             require_runnable(plan)
         known = self._catalog.copy()

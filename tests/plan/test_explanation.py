@@ -125,18 +125,24 @@ def test_an_event_query_keeps_what_its_conditions_need() -> None:
         STREAMS
         + """
         CREATE VIEW fresh AS ISTREAM(SELECT k, ts FROM r [RANGE 5 SECONDS]);
-        CREATE STREAM met TIMELINE ts AS SELECT s.k, s.ts FROM s JOIN fresh f ON s.k = f.k AND f.ts >= s.ts;
+        CREATE STREAM met TIMELINE ts AS SELECT s.k, f.ts FROM s JOIN fresh f ON s.k = f.k AND f.ts >= s.ts;
         CREATE VIEW n AS SELECT COUNT(*) AS n FROM met;
     """
     )
     assert explain(script).split("\n\n")[1:] == ["""\
-Event stream met
-  #6 Project s.k, s.ts  · append-only (MON)
-    Join ON s.k = f.k AND f.ts >= s.ts  · append-only (MON)
+Event stream met  · bound of ts: min(s.ts, b1)
+  #6 Project s.k, f.ts  · append-only (MON)
+    Join ON s.k = f.k AND f.ts >= s.ts  · append-only (MON) · state: left input, for ever; \
+right input, until f.ts ≤ s.ts
       Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
       Alias f  · append-only (MON)
         = #1 View fresh, shared  · append-only (MON)
-  keeps the rows of its streams as long as its conditions can still need them""", """\
+  times: s.ts ≤ f.ts
+  distances  to s.ts  to f.ts
+  from s.ts        0        ∞
+  from f.ts        0        0
+  grows without bound: Join ON s.k = f.k AND f.ts >= s.ts keeps its left input for ever, \
+bound it: f.ts <= s.ts + INTERVAL '1' HOUR""", """\
 View n  · may be retracted (WK±) · state: its changes, 1 wk
   Project `count(*)` AS n  · may be retracted (WK±)
     Aggregate count(*)  · may be retracted (WK±) · state: one value

@@ -89,20 +89,29 @@ def constraints(
     return not_null, tuple((f.name, draw(_DEFAULTS[f.type])) for f in some)
 
 
+_PUNCTUATE = st.sampled_from([None, "1 = 1 OR 2 = 3"])
+
+
+def _time_lines(name: str) -> st.SearchStrategy[Lateness]:
+    late = st.builds(Lateness, st.just(name), st.just(0) | DURATIONS)
+    return late | st.just(Lateness(name, arrival=True))
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> StreamEntry:
     """A stream with one or two time lines."""
     names = draw(st.lists(NAMES, min_size=3, max_size=6, unique_by=str.casefold))
     times = names[: draw(st.integers(1, 2))]
     fields = [Field(n, TIMESTAMP if n in times else draw(TYPES)) for n in draw(st.permutations(names))]
-    lines = tuple(Lateness(n, draw(st.just(0) | DURATIONS)) for n in times)
+    lines = tuple(draw(_time_lines(n)) for n in times)
     order = tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True)))
     idle = draw(st.none() | DURATIONS)
     columns = stream_columns(tuple(fields), times)
     source = draw(sources())
     ahead = draw(st.just(MAX_AHEAD) | st.none() | DURATIONS) if source is not None else MAX_AHEAD
     checked = draw(constraints(columns, times, source))
-    return StreamEntry(draw(NAMES), columns, lines, order, idle, source, *checked, ahead)
+    clauses = draw(st.sampled_from([(), ("1 < 2",), ("NULL IS NULL", "'(' <> ')'")])), draw(_PUNCTUATE)
+    return StreamEntry(draw(NAMES), columns, lines, order, idle, source, *checked, ahead, *clauses)
 
 
 @st.composite

@@ -152,7 +152,8 @@ def _(node: N.OuterJoin) -> str:
 def _(node: N.TableJoin) -> str:
     kind = "Retroactive" if node.retroactive else "NonRetroactive"
     outer = "Left" if node.outer else ""
-    return f"{kind}{outer}Join ON {expression_sql(node.condition)}"
+    as_of = "" if node.as_of is None else f" AS OF {expression_sql(node.as_of)}"
+    return f"{kind}{outer}Join ON {expression_sql(node.condition)}{as_of}"
 
 
 def _columns(schema: Schema) -> str:

@@ -384,7 +384,8 @@ class OuterJoin(Node):
 class TableJoin(Node):
     """A stream with a table: retroactive ⋈R, or ⋈NRR as of the stream row's own time (paper 2, 4.1).
 
-    Outer: a stream row without a match is kept, padded with NULLs.
+    Outer: a stream row without a match is kept, padded with NULLs. `as_of` is another time line of the row
+    than the first: in event queries only.
     """
 
     left: Node
@@ -392,6 +393,7 @@ class TableJoin(Node):
     condition: Expression
     retroactive: bool = True
     outer: bool = False
+    as_of: Column | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(base_of(self.right), Table):
@@ -401,8 +403,19 @@ class TableJoin(Node):
                 "a table is joined as of the time line of the row, and these rows have none",
                 next_step="project the time line column of the stream below",
             )
+        if self.as_of is not None and self.version_line.timeline is None:
+            raise AlgebraError(f"'{self.version_line.qualified}' is no time line")
         self._shaped(Schema(self.left.schema.fields + _nullable(self.right.schema, self.outer)))
         _require_condition("ON", self.condition, self.schema)
+
+    @property
+    def version_line(self) -> Field:
+        """The time line of the row that says which version of the table it joins."""
+        if self.as_of is not None:
+            return self.left.schema.find(self.as_of.name, self.as_of.relation)
+        line = self.left.schema.timeline
+        assert line is not None
+        return line
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,17 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
     match entry:
         case StreamEntry():
             out["columns"] = _columns_to_dict(entry.columns)
-            out["timelines"] = [{"column": t.column, "lateness": t.lateness} for t in entry.timelines]
+            out["timelines"] = [
+                {"column": t.column, "lateness": t.lateness, **({"arrival": True} if t.arrival else {})}
+                for t in entry.timelines
+            ]
             out |= {"sequence": list(entry.sequence), "idle_after": entry.idle_after}
             out["source"] = _source_to_dict(entry.source)
             out |= _constraints_to_dict(entry)
             if entry.max_ahead != MAX_AHEAD:
                 out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
+            out |= {"checks": list(entry.checks)} if entry.checks else {}
+            out |= {} if entry.punctuate is None else {"punctuate": entry.punctuate}
         case TaggedEntry():
             out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
         case TableEntry():
@@ -66,7 +71,9 @@ def decode_entry(d: dict[str, Any]) -> Entry:
     name = d["name"]
     match d["kind"]:
         case "stream":
-            lines = tuple(Lateness(t["column"], t["lateness"]) for t in d["timelines"])
+            lines = tuple(
+                Lateness(t["column"], t["lateness"], t.get("arrival", False)) for t in d["timelines"]
+            )
             columns = stream_columns(_columns_from_dict(d["columns"]), [t.column for t in lines])
             ahead = d.get("max_ahead", MAX_AHEAD)
             return StreamEntry(
@@ -77,6 +84,8 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 d["idle_after"],
                 _source_from_dict(d["source"]),
                 max_ahead=None if ahead == "none" else ahead,
+                checks=tuple(d.get("checks", ())),
+                punctuate=d.get("punctuate"),
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":

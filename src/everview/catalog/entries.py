@@ -18,10 +18,14 @@ Defaults = tuple[tuple[str, object], ...]  # columns and what they hold where IN
 
 @dataclass(frozen=True)
 class Lateness:
-    """The lateness of a time line, in microseconds: how late its rows may arrive."""
+    """The lateness of a time line, in microseconds: how late its rows may arrive.
+
+    With `arrival` the clock stamps each row when it is taken in.
+    """
 
     column: str
     lateness: int = 0
+    arrival: bool = False
 
 
 URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path that is a URI
@@ -59,6 +63,8 @@ class StreamEntry:
     """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
+    A row for which one of the `checks` is false is rejected; one for which `punctuate` holds moves the bound
+    to its own timestamp. Both are SQL conditions over the stream's columns.
     `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
     made; `created_as` is the name that it was made with, if it was renamed since. `additions` are those of
     columns by ALTER STREAM; they come last. `read_as` is set where files are read again that were first read
@@ -74,6 +80,8 @@ class StreamEntry:
     not_null: tuple[str, ...] = ()
     defaults: Defaults = ()
     max_ahead: int | None = MAX_AHEAD
+    checks: tuple[str, ...] = ()
+    punctuate: str | None = None
     incarnation: int = field(default=0, compare=False)
     created_as: str | None = field(default=None, compare=False)
     additions: tuple[AddedColumns, ...] = field(default=(), compare=False)

@@ -9,6 +9,14 @@ from everview.operators.band_join import BandJoinOperator
 from everview.operators.base import InputRows, Operator, StatefulOperator, StatePart, column
 from everview.operators.constant import ConstantOperator
 from everview.operators.distinct import DistinctOperator
+from everview.operators.event_collect import CollectOperator
+from everview.operators.event_copies import CopiesOperator
+from everview.operators.event_hold import HoldOperator
+from everview.operators.event_match import MatchOperator
+from everview.operators.event_met import MetOperator
+from everview.operators.event_once import OnceOperator
+from everview.operators.event_operator import EventOperator, EventWait
+from everview.operators.event_unmet import UnmetOperator
 from everview.operators.filter import FilterOperator
 from everview.operators.insertions import InsertionsOperator
 from everview.operators.join import JoinOperator
@@ -29,10 +37,11 @@ from everview.operators.version_anti_join import VersionAntiJoinOperator
 from everview.operators.version_join import VersionJoinOperator
 
 __all__ = [
-    "AggregateOperator", "BandJoinOperator", "ConstantOperator", "DistinctOperator", "FilterOperator",
-    "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MultisetOperator",
-    "NegateOperator", "NegativeTuplesOperator", "Operator", "ProjectOperator", "RegisterOperator",
-    "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "StatePart", "StatefulOperator",
-    "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "VersionAntiJoinOperator",
-    "VersionJoinOperator", "column",
+    "AggregateOperator", "BandJoinOperator", "CollectOperator", "ConstantOperator", "CopiesOperator",
+    "DistinctOperator", "EventOperator", "EventWait", "FilterOperator", "HoldOperator", "InputRows",
+    "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MatchOperator", "MetOperator",
+    "MultisetOperator", "NegateOperator", "NegativeTuplesOperator", "OnceOperator", "Operator",
+    "ProjectOperator", "RegisterOperator", "RelationStreamOperator", "RowWindowOperator", "ScanOperator",
+    "StatePart", "StatefulOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
+    "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

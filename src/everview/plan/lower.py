@@ -134,19 +134,19 @@ def _(node: N.Alias | N.Coalesce | N.Split, lower: Lowering) -> P.Operator:
 
 @_lower_node.register
 def _(node: N.Filter, lower: Lowering) -> P.Operator:
-    return P.FilterOperator(lower(node.input), _bind_positions(node.condition, node.input.schema))
+    return P.FilterOperator(lower(node.input), bind_positions(node.condition, node.input.schema))
 
 
 @_lower_node.register
 def _(node: N.Project, lower: Lowering) -> P.Operator:
     return P.ProjectOperator(
-        lower(node.input), tuple(_bind_positions(e, node.input.schema) for _, e in node.columns)
+        lower(node.input), tuple(bind_positions(e, node.input.schema) for _, e in node.columns)
     )
 
 
 @_lower_node.register
 def _(node: N.GroupMember, lower: Lowering) -> P.Operator:
-    by = _bind_positions(node.by, node.input.schema)
+    by = bind_positions(node.by, node.input.schema)
     return P.FilterOperator(lower(node.input), Comparison("=", by, Literal(node.value, by.type)))
 
 
@@ -161,7 +161,7 @@ def _(node: N.Synchronize, lower: Lowering) -> P.Operator:
     return P.SyncEveryOperator(lower(node.input), node.grid)
 
 
-def _bind_positions(expression: Expression, schema: Schema) -> Expression:
+def bind_positions(expression: Expression, schema: Schema) -> Expression:
     """Return the expression with its columns by position."""
     by_position: dict[Expression, Expression] = {
         Column.to(f): Column(P.column(i), f.type) for i, f in enumerate(schema)
@@ -172,11 +172,11 @@ def _bind_positions(expression: Expression, schema: Schema) -> Expression:
 def _set_inputs(node: N.Node, lower: Lowering) -> tuple[LoweredInput, LoweredInput]:
     """Return both inputs of a set operation, their values widened to the result's types."""
     sides = lower.lower_input(node.inputs[0], "left input"), lower.lower_input(node.inputs[1], "right input")
-    left, right = (replace(side, plan=_cast_columns(side.plan, node.schema.types)) for side in sides)
+    left, right = (replace(side, plan=widen_columns(side.plan, node.schema.types)) for side in sides)
     return left, right
 
 
-def _cast_columns(plan: P.Operator, types: Sequence[DataType]) -> P.Operator:
+def widen_columns(plan: P.Operator, types: Sequence[DataType]) -> P.Operator:
     if plan.types == tuple(types):
         return plan
     return P.ProjectOperator(plan, tuple(cast_to(c, t) for c, t in zip(plan.columns, types, strict=True)))
@@ -217,7 +217,7 @@ def _(node: N.Tagged, lower: Lowering) -> P.Operator:
     below = lower.lower_with_intervals(node.input)
     schema = node.input.schema
     deletes = (
-        Literal(False, BOOLEAN) if node.delete_when is None else _bind_positions(node.delete_when, schema)
+        Literal(False, BOOLEAN) if node.delete_when is None else bind_positions(node.delete_when, schema)
     )
     marked = P.ProjectOperator(below, (*below.columns, deletes))
     key = tuple(schema.index(schema.find(name)) for name in node.key)
@@ -277,17 +277,25 @@ def _(node: N.StrictDifference, lower: Lowering) -> P.Operator:
 @_lower_node.register
 def _(node: N.Aggregate, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
+    computed, aggregates = compute_arguments(node, below.plan)
+    results = tuple(call.type for _, call in node.calls)
+    rows = replace(below.rows, grows_groups=life(node).grows)
+    return P.AggregateOperator(computed, len(node.keys), aggregates, results, below.rows.signed, rows=(rows,))
+
+
+def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator, tuple[AggregateColumn, ...]]:
+    """Return the keys and the arguments of the aggregates as columns, and the aggregates over them."""
     schema = node.input.schema
-    keys = [_bind_positions(e, schema) for _, e in node.keys]
+    keys = [bind_positions(e, schema) for _, e in node.keys]
     arguments: list[Expression] = []
     aggregates = []
     for position, (_, call) in enumerate(node.calls):
         if call.function not in AGGREGATE_FUNCTIONS:
             raise PlanError(f"the aggregate '{call.function}' has a meaning but no kernel yet")
-        argument = None if call.argument is None else _bind_positions(call.argument, schema)
+        argument = None if call.argument is None else bind_positions(call.argument, schema)
         if call.where is not None:
             shown = Literal(1, INT) if argument is None else argument
-            argument = Case(((_bind_positions(call.where, schema), shown),), Literal(None, shown.type))
+            argument = Case(((bind_positions(call.where, schema), shown),), Literal(None, shown.type))
         name = None
         if argument is not None:
             if argument not in arguments:
@@ -298,12 +306,7 @@ def _(node: N.Aggregate, lower: Lowering) -> P.Operator:
         aggregates.append(
             AggregateColumn(call.function, name, f"={output}", call.distinct, type_.precision, type_.scale)
         )
-    computed = P.ProjectOperator(below.plan, (*keys, *arguments))
-    results = tuple(call.type for _, call in node.calls)
-    rows = replace(below.rows, grows_groups=life(node).grows)
-    return P.AggregateOperator(
-        computed, len(keys), tuple(aggregates), results, below.rows.signed, rows=(rows,)
-    )
+    return P.ProjectOperator(below, (*keys, *arguments)), tuple(aggregates)
 
 
 # Joins
@@ -311,24 +314,24 @@ def _(node: N.Aggregate, lower: Lowering) -> P.Operator:
 
 @_lower_node.register
 def _(node: N.Join, lower: Lowering) -> P.Operator:
-    return joins.join(*lower.lower_inputs(node), _join_condition(node))
+    return joins.join(*lower.lower_inputs(node), positioned_condition(node))
 
 
 @_lower_node.register
 def _(node: N.SemiJoin, lower: Lowering) -> P.Operator:
-    return joins.semi_join(*lower.lower_inputs(node), _join_condition(node))[1]
+    return joins.semi_join(*lower.lower_inputs(node), positioned_condition(node))[1]
 
 
 @_lower_node.register
 def _(node: N.AntiJoin, lower: Lowering) -> P.Operator:
-    return joins.anti_join(*lower.lower_inputs(node), _join_condition(node))
+    return joins.anti_join(*lower.lower_inputs(node), positioned_condition(node))
 
 
 @_lower_node.register
 def _(node: N.OuterJoin, lower: Lowering) -> P.Operator:
     """The inner join, and the rows of each preserved side without a match, padded with NULLs."""
     left, right = lower.lower_inputs(node)
-    condition = _join_condition(node)
+    condition = positioned_condition(node)
     result = joins.join(left, right, condition)
     if node.kind in ("LEFT", "FULL"):
         alone = joins.anti_join(left, right, condition)
@@ -348,13 +351,12 @@ def _(node: N.OuterJoin, lower: Lowering) -> P.Operator:
 def _(node: N.TableJoin, lower: Lowering) -> P.Operator:
     """⋈R is an ordinary join. ⋈NRR keeps the intervals of the stream's rows."""
     left, right = lower.lower_inputs(node)
-    condition = _join_condition(node)
+    condition = positioned_condition(node)
     if node.retroactive:
         joined = joins.join(left, right, condition)
         alone = joins.anti_join(left, right, condition) if node.outer else None
     else:
-        line = node.left.schema.timeline
-        timestamp = 0 if line is None else node.left.schema.index(line)
+        timestamp = node.left.schema.index(node.version_line)
         left = replace(left, plan=lower.lower_with_intervals(node.left))
         joined = joins.join(left, right, condition, joins.VersionInstant(timestamp, age(node.left).emitted))
         met = joins.first_columns(joined, len(left.plan.types))
@@ -366,6 +368,6 @@ def _(node: N.TableJoin, lower: Lowering) -> P.Operator:
     return joined if node.retroactive else lower.retract_at_end(joined)
 
 
-def _join_condition(node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin | N.TableJoin) -> Expression:
+def positioned_condition(node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin | N.TableJoin) -> Expression:
     """Return the condition of a join over the columns of both sides, by position."""
-    return _bind_positions(node.condition, Schema(node.left.schema.fields + node.right.schema.fields))
+    return bind_positions(node.condition, Schema(node.left.schema.fields + node.right.schema.fields))

@@ -7,7 +7,7 @@ are evaluated before the exchange, conditions on both sides on the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from everview import operators as P
@@ -159,6 +159,26 @@ def join(
     parts = parts.with_band() if as_of is None else parts
     here, there = _prepare_sides(left, right, parts)
     return _apply_rest(_join_kernel(here, there, parts, as_of), here, (left, right), parts)
+
+
+MakeKernel = Callable[[P.Operator, P.Operator, tuple[int, ...], tuple[int, ...], bool], P.Operator]
+
+
+def join_by_keys(
+    left: LoweredInput, right: LoweredInput, condition: Expression, make: MakeKernel
+) -> P.Operator:
+    """Return the pairs for which the condition holds, from a kernel that finds pairs with equal keys.
+
+    `make` gets both sides, the positions of their keys, and whether NULLs are equal.
+    """
+    parts = JoinCondition.of(condition, len(left.plan.types))
+    here, there = _prepare_sides(left, right, parts)
+    safe = any(k.nulls_equal for k in parts.keys)
+    if safe:
+        strict = [i for i, k in enumerate(parts.keys) if not k.nulls_equal]
+        here, there = _drop_null_keys(here, strict), _drop_null_keys(there, strict)
+    pairs = make(here.side.plan, there.side.plan, here.keys, there.keys, safe)
+    return _apply_rest(pairs, here, (left, right), parts)
 
 
 def _prepare_sides(

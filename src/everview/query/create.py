@@ -41,7 +41,10 @@ def _lines(entry: Entry) -> list[str]:
             lines = [*_columns(entry), *(_timeline(entry, line) for line in entry.timelines)]
             idle = [] if entry.idle_after is None else [f"IDLE AFTER {interval_sql(entry.idle_after)}"]
             ahead = [] if entry.max_ahead == MAX_AHEAD else [f"MAX AHEAD {_length_or_none(entry.max_ahead)}"]
-            return [f"CREATE STREAM {name} (", *_listed(lines), ")", *_source(entry.source), *ahead, *idle]
+            lines += [f"CHECK ({check})" for check in entry.checks]
+            when = [] if entry.punctuate is None else [f"PUNCTUATE WHEN {entry.punctuate}"]
+            rest = [*_source(entry.source), *ahead, *when, *idle]
+            return [f"CREATE STREAM {name} (", *_listed(lines), ")", *rest]
         case TableEntry():
             how = "" if entry.retroactive else "NON RETROACTIVE "
             if entry.as_query is not None:
@@ -95,6 +98,7 @@ def _column_name(name: str) -> str:
 
 def _timeline(entry: StreamEntry, line: Lateness) -> str:
     late = f" LATENESS {interval_sql(line.lateness)}" if line.lateness else ""
+    late += " ARRIVAL" if line.arrival else ""
     first = line == entry.timelines[0]
     order = f" SEQUENCE BY ({_names(entry.sequence)})" if first and entry.sequence else ""
     return f"TIMELINE {name_sql(line.column)}{late}{order}"

@@ -152,6 +152,8 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
     return {
         "source": "INSERT" if entry.source is None else source_sql(entry.source),
         "sequence by": ", ".join(entry.sequence),
+        "check": " AND ".join(f"({check})" for check in entry.checks),
+        "punctuate when": entry.punctuate or "",
         "max ahead": _max_ahead(entry),
         "idle after": "" if entry.idle_after is None else duration_text(entry.idle_after),
         "watermark": _known_up_to(own),

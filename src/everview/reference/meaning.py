@@ -304,12 +304,13 @@ def _aggregate(plan: N.Aggregate, world: World) -> Logical:
                 raise AlgebraError("an aggregate over a snapshot with negative counts has no meaning")
             groups.setdefault(_mapped(keys, schema, e), []).extend([e] * n)
         for key, members in groups.items():
-            values = tuple(_aggregated(call, schema, members) for _, call in plan.calls)
+            values = tuple(aggregate_group(call, schema, members) for _, call in plan.calls)
             triples.append((key + values, t, 1))
     return _sum(triples)
 
 
-def _aggregated(call: AggregateCall, schema: Schema, members: Iterable[Record]) -> object:
+def aggregate_group(call: AggregateCall, schema: Schema, members: Iterable[Record]) -> object:
+    """Return the value of an aggregate for the rows of a group."""
     if call.where is not None:
         members = [e for e in members if holds(call.where, schema, e)]
     if call.argument is None:
@@ -387,10 +388,9 @@ def _table_join(plan: N.TableJoin, world: World) -> Logical:
     """
     left, table = _meaning(plan.left, world), _meaning(plan.right, world)
     schema = plan.left.schema.concat(plan.right.schema)
-    line = plan.left.schema.timeline
     triples: list[Triple] = []
     for (e1, t), n1 in left.items():
-        when = t if plan.retroactive or line is None else _ts(e1, plan.left.schema.index(line))
+        when = t if plan.retroactive else _ts(e1, plan.left.schema.index(plan.version_line))
         found = {
             e2: n2 for e2, n2 in snapshot_at(table, when).items() if holds(plan.condition, schema, e1 + e2)
         }
@@ -448,14 +448,13 @@ def _sides(plan: SetOperation, world: World) -> tuple[Logical, Logical]:
 
 
 def _widened(stream: Logical, sources: Sequence[DataType], targets: Sequence[DataType]) -> Logical:
-    def widen(e: Record) -> Record:
-        return _normal(
-            tuple(
-                v if s in (d, VOID) else convert(v, s, d) for v, s, d in zip(e, sources, targets, strict=True)
-            )
-        )
+    return _sum((widen_record(e, sources, targets), t, n) for (e, t), n in stream.items())
 
-    return _sum((widen(e), t, n) for (e, t), n in stream.items())
+
+def widen_record(e: Record, sources: Sequence[DataType], targets: Sequence[DataType]) -> Record:
+    """Return a record with its values widened to other types."""
+    pairs = zip(e, sources, targets, strict=True)
+    return _normal(tuple(v if s in (d, VOID) else convert(v, s, d) for v, s, d in pairs))
 
 
 def _normal(e: Record) -> Record:

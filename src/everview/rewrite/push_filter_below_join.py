@@ -9,26 +9,26 @@ from everview.algebra.schema import Schema
 
 def push_filter_below_join(node: N.Node) -> N.Node | None:
     """Move the conditions that read one side only below the join, to that side."""
-    if not (isinstance(node, N.Filter) and isinstance(node.input, (N.Join, N.SemiJoin, N.AntiJoin))):
+    if not (isinstance(node, N.Filter) and isinstance(node.input, N.Join)):
         return None
     join = node.input
     parts = conjuncts(node.condition)
-    left = [p for p in parts if _reads_only(p, join.left.schema)]
-    right = [p for p in parts if p not in left and _reads_only(p, join.right.schema)]
-    if not isinstance(join, N.Join):
-        right = []
+    left = [p for p in parts if reads_only(p, join.left.schema)]
+    right = [p for p in parts if p not in left and reads_only(p, join.right.schema)]
     if not left and not right:
         return None
     rest = [p for p in parts if p not in left and p not in right]
-    pushed = N.with_inputs(join, [_filtered(join.left, left), _filtered(join.right, right)])
-    return _filtered(pushed, rest)
+    pushed = N.with_inputs(join, [filter_plan(join.left, left), filter_plan(join.right, right)])
+    return filter_plan(pushed, rest)
 
 
-def _reads_only(condition: Expression, schema: Schema) -> bool:
+def reads_only(condition: Expression, schema: Schema) -> bool:
+    """Return whether a condition reads columns of a schema, and no others."""
     known = {(f.relation, f.name) for f in schema}
     columns = condition.columns()
     return bool(columns) and all((c.relation, c.name) in known for c in columns)
 
 
-def _filtered(plan: N.Node, conditions: list[Expression]) -> N.Node:
+def filter_plan(plan: N.Node, conditions: list[Expression]) -> N.Node:
+    """Return the plan with a filter of some conditions, if there are any."""
     return N.Filter(plan, conjunction(conditions)) if conditions else plan

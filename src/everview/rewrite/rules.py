@@ -10,6 +10,7 @@ from everview.rewrite.merge_filter_into_join import merge_filter_into_join
 from everview.rewrite.merge_filters import merge_filters
 from everview.rewrite.push_filter_below_alias import push_filter_below_alias
 from everview.rewrite.push_filter_below_join import push_filter_below_join
+from everview.rewrite.push_filter_below_subquery_join import push_filter_below_subquery_join
 from everview.rewrite.push_filter_below_union import push_filter_below_union
 from everview.rewrite.push_filter_below_window import push_filter_below_window
 
@@ -19,6 +20,7 @@ Rule = Callable[[N.Node], N.Node | None]
 RULES: tuple[Rule, ...] = (
     merge_filters,
     push_filter_below_union,
+    push_filter_below_subquery_join,
     push_filter_below_join,
     push_filter_below_alias,
     push_filter_below_window,

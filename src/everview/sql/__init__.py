@@ -1,13 +1,14 @@
 """SQL text to algebra; the only place that knows sqlglot."""
 
 from everview.sql.bind import bind_script, bind_statement, declare
-from everview.sql.definitions import plan_of, relation_of, view_plan
+from everview.sql.definitions import check_conditions, plan_of, relation_of, view_plan
 from everview.sql.script import Script, parse_script
 
 __all__ = [
     "Script",
     "bind_script",
     "bind_statement",
+    "check_conditions",
     "declare",
     "parse_script",
     "plan_of",

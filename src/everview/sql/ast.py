@@ -41,9 +41,17 @@ class ColumnDeclarationSyntax(exp.Expression):
 
 
 class TimelineSyntax(exp.Expression):
-    """TIMELINE column [LATENESS interval] [SEQUENCE BY (columns)]."""
+    """TIMELINE column [LATENESS interval | ARRIVAL] [SEQUENCE BY (columns)]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lateness": False, "sequence": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "lateness": False, "sequence": False, "arrival": False,
+    }  # fmt: skip
+
+
+class ConditionSyntax(exp.Expression):
+    """The condition of CHECK or PUNCTUATE WHEN, with its text."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "text": True}
 
 
 class SourceSyntax(exp.Expression):
@@ -57,7 +65,7 @@ class CreateStreamSyntax(exp.Expression):
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
-        "ahead": False,
+        "ahead": False, "checks": False, "punctuate": False,
     }  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.schema import Field, Schema
-from everview.algebra.types import TIMESTAMP
 from everview.catalog import (
     CLOCK_ENTRY,
     Catalog,
@@ -32,15 +31,15 @@ from everview.sql.answers import require_distinct_names, require_types
 from everview.sql.changes import bind_delete, bind_update
 from everview.sql.context import BoundQuery, Context
 from everview.sql.declare import (
+    ALL_CHANGES,
     DEFAULT_HISTORY,
-    FOREVER,
     declare_stream,
     declare_table,
     declare_view_options,
     declared_names,
 )
 from everview.sql.definitions import definition_plan, entry_node, new_context, view_plan
-from everview.sql.events import require_event_query
+from everview.sql.events import EventPlaces, event_time_lines, require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
@@ -163,8 +162,8 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
     given = tuple(c.name for c in columns)
     before, anew = catalog.entries.get(name.casefold()), bool(node.args.get("replace"))
     if retained is None:  # a view that was made when the default was to keep all goes on to keep it
-        forever = isinstance(before, ViewEntry) and before.history == FOREVER.history
-        retained = FOREVER if forever else DEFAULT_HISTORY
+        forever = isinstance(before, ViewEntry) and before.history == ALL_CHANGES.history
+        retained = ALL_CHANGES if forever else DEFAULT_HISTORY
     entry = ViewEntry(
         name,
         text,
@@ -222,26 +221,14 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
     plan = query.plan
     require_types(plan.schema, node, script)
     require_event_query(plan, node, script)
-    lines = []
-    for line in node.args["timelines"]:
-        with script.blame(line):
-            found = plan.schema.find(line.name)
-        if found.type != TIMESTAMP:
-            raise script.error(
-                f"the time line '{found.name}' is {found.type.a}",
-                line,
-                next_step="name a TIMESTAMP column of the query",
-            )
-        if found.name in lines:
-            raise script.error(f"the time line '{found.name}' stands twice", line)
-        lines.append(found.name)
-    entry = EventStreamEntry(node.name, node.args["text"], tuple(lines), tuple(context.used))
+    lines = event_time_lines(plan, node, script)
+    entry = EventStreamEntry(node.name, node.args["text"], lines, tuple(context.used))
     before = catalog.entries.get(entry.name.casefold())
     if isinstance(before, EventStreamEntry) and definition_plan(before, catalog) == plan:
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
     with script.blame(node.this):
         _require_addable(entry, catalog, anew=False)
-    return S.Create(entry, plan)
+    return S.Create(entry, plan, places=EventPlaces(node, script))
 
 
 def _checked(bind: Callable[[exp.Expr, Script, Catalog], S.Statement]) -> Callable[..., S.Statement]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from everview.algebra.expressions import Expression
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, WEEK
 from everview.catalog import (
@@ -24,6 +25,7 @@ from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
 from everview.sql.rows import bind_constant
+from everview.sql.scope import Scope
 from everview.sql.script import Script
 from everview.sql.source_options import is_option, known_options
 
@@ -42,11 +44,11 @@ class Retained(NamedTuple):
 
 # Without WITH (history => …), all changes of a small view, and of a large one what most people look back at.
 DEFAULT_HISTORY = Retained(WEEK, 1_000_000)
-FOREVER = Retained(INFINITY)
+ALL_CHANGES = Retained(INFINITY)
 
 
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
-    """CREATE STREAM name (columns, TIMELINE …) FROM … MAX AHEAD … IDLE AFTER …."""
+    """CREATE STREAM name (columns, TIMELINE …, CHECK …) FROM … MAX AHEAD … PUNCTUATE WHEN … IDLE AFTER …."""
     script = context.script
     fields = _fields(node.args["columns"], script)
     lines = node.args.get("timelines") or []
@@ -68,7 +70,14 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         length = 0 if lateness is None else duration(lateness, script)
         if length < 0:
             raise script.error("LATENESS cannot be negative", lateness)
-        declared.append(Lateness(column.name, length))
+        arrival = bool(line.args.get("arrival"))
+        if arrival and lateness is not None:
+            raise script.error(
+                f"the time line '{column.name}' is stamped on ARRIVAL, so no row of it is late",
+                lateness,
+                next_step="leave LATENESS out",
+            )
+        declared.append(Lateness(column.name, length, arrival))
         if (order := line.args.get("sequence")) is not None:
             if len(declared) > 1:
                 raise script.error(
@@ -87,7 +96,29 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         source,
         *_constraints(node, fields, context),
         _max_ahead(node.args.get("ahead"), source, script),
+        tuple(
+            _stream_condition(c, "CHECK", node.name, columns, context) for c in node.args.get("checks") or ()
+        ),
+        None
+        if (when := node.args.get("punctuate")) is None
+        else _stream_condition(when, "PUNCTUATE WHEN", node.name, columns, context),
     )
+
+
+def _stream_condition(node: exp.Expr, clause: str, name: str, columns: Schema, context: Context) -> str:
+    """Return the text of a condition over the columns of a stream, if it binds."""
+    bind_stream_condition(node.this, clause, name, columns, context)
+    text: str = node.args["text"]
+    return text
+
+
+def bind_stream_condition(
+    node: exp.Expr, clause: str, name: str, columns: Schema, context: Context
+) -> Expression:
+    """Bind a condition over the columns of a stream."""
+    scope = Scope()
+    scope.add(name, columns.under(name))
+    return context.binder(scope, clause).condition(node, clause)
 
 
 def _max_ahead(node: exp.Expr | None, source: Source | None, script: Script) -> int | None:
@@ -132,7 +163,7 @@ def declare_view_options(options: list[exp.Expr], script: Script) -> Retained | 
             raise script.error(f"the option '{option.name}' stands twice", option.this)
         value = option.args["value"]
         if isinstance(value, exp.Literal) and value.name.casefold() == "forever":
-            history = FOREVER
+            history = ALL_CHANGES
         elif isinstance(value, exp.Literal) and value.name.casefold() == "none":
             history = Retained(0)
         elif isinstance(value, (exp.Interval, exp.Add, exp.Neg)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column
+from everview.algebra.expressions import Column, Expression
 from everview.algebra.time import Chronon
 from everview.catalog import (
     Catalog,
@@ -23,14 +23,15 @@ from everview.catalog import (
 )
 from everview.errors import CatalogError, EverviewError
 from everview.sql.context import BoundQuery, Context
+from everview.sql.declare import bind_stream_condition
 from everview.sql.guard import refuse_unused
 from everview.sql.query import bind_query
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_one
 
 
-def view_plan(entry: ViewEntry, catalog: Catalog, making: str | None = None) -> N.Node:
-    """Return the plan of a view of the catalog, under the names of its columns."""
+def view_plan(entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: str | None = None) -> N.Node:
+    """Return the plan of a view or an event stream of the catalog, under the names of its columns."""
     return definition_plan(entry, catalog, making)
 
 
@@ -41,6 +42,17 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script, ad_hoc=False)
         return bind_query(node, new_context(script, catalog)).plan
+
+
+def check_conditions(entry: StreamEntry, catalog: Catalog) -> list[Expression]:
+    """Return the conditions of CHECK of a stream of the catalog."""
+    found = []
+    for text in entry.checks:
+        script = Script(f"SELECT {text}")
+        syntax = parse_one(script.text).expressions[0]
+        context = new_context(script, catalog)
+        found.append(bind_stream_condition(syntax, "CHECK", entry.name, entry.columns, context))
+    return found
 
 
 def relation_of(name: str, catalog: Catalog) -> N.Node:

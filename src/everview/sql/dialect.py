@@ -89,8 +89,9 @@ class EverviewParser(QueryParser):
             self._expect("AS")
             query, text = self._with_text(self._parse_full_query)
             return ast.CreateEventStreamSyntax(this=name, timelines=named, query=query, text=text)
-        columns, lines, _ = self._columns(timelines=True)
-        source, idle, ahead = None, None, None
+        checks: list[exp.Expr] = []
+        columns, lines, _ = self._columns(timelines=True, checks=checks)
+        source, idle, ahead, punctuate = None, None, None, None
         while self._curr:
             if self._match_text_seq("MAX"):
                 self._require_once(ahead)
@@ -100,14 +101,30 @@ class EverviewParser(QueryParser):
                 self._require_once(idle)
                 self._expect("AFTER")
                 idle = self._duration()
+            elif self._match_text_seq("PUNCTUATE"):
+                self._require_once(punctuate)
+                self._expect("WHEN")
+                punctuate = self._condition(self._parse_disjunction)
             elif self._match(TokenType.FROM):
                 self._require_once(source)
                 source = self._source()
             else:
                 break
         return ast.CreateStreamSyntax(
-            this=name, columns=columns, timelines=lines, source=source, idle=idle, ahead=ahead
+            this=name,
+            columns=columns,
+            timelines=lines,
+            source=source,
+            idle=idle,
+            ahead=ahead,
+            checks=checks,
+            punctuate=punctuate,
         )
+
+    def _condition(self, parse: Callable[[], exp.Expr | None]) -> exp.Expr:
+        """Parse a condition that the catalog keeps as text."""
+        condition, text = self._with_text(parse)
+        return ast.ConditionSyntax(this=self._needed(condition, "a condition"), text=text)
 
     def _max_ahead(self) -> exp.Expr:
         """NONE, or a length of time."""
@@ -124,8 +141,10 @@ class EverviewParser(QueryParser):
             this=name, columns=columns, key=key, source=source, non_retroactive=non_retroactive
         )
 
-    def _columns(self, timelines: bool) -> tuple[list[exp.Expr], list[exp.Expr], list[exp.Expr]]:
-        """( name TYPE, …, TIMELINE …, PRIMARY KEY (…) )."""
+    def _columns(
+        self, timelines: bool, checks: list[exp.Expr] | None = None
+    ) -> tuple[list[exp.Expr], list[exp.Expr], list[exp.Expr]]:
+        """( name TYPE, …, TIMELINE …, PRIMARY KEY (…), CHECK (…) ); conditions of CHECK go to `checks`."""
         columns: list[exp.Expr] = []
         lines: list[exp.Expr] = []
         key: list[exp.Expr] = []
@@ -135,6 +154,16 @@ class EverviewParser(QueryParser):
             if timelines and self._word() == "TIMELINE" and self._next.token_type not in _TYPE_ENDS:
                 self._advance()
                 lines.append(self._timeline())
+            elif self._word() == "CHECK" and self._next and self._next.token_type == TokenType.L_PAREN:
+                if checks is None:
+                    self._fail(
+                        "a table has no CHECK", next_step="check its rows in a view, or declare a STREAM"
+                    )
+                    raise AssertionError
+                self._advance()
+                self._match(TokenType.L_PAREN)
+                checks.append(self._condition(self._parse_disjunction))
+                self._match_r_paren()
             elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
                 self._fail("a table has no TIMELINE", next_step="declare a STREAM")
             elif self._primary_key(key, of_table=not timelines):
@@ -195,18 +224,21 @@ class EverviewParser(QueryParser):
 
     def _timeline(self) -> exp.Expr:
         name = self._name("the time line's column")
-        lateness, sequence = None, None
+        lateness, sequence, arrival = None, None, False
         while self._curr:
             if self._match_text_seq("LATENESS"):
                 self._require_once(lateness)
                 lateness = self._duration()
+            elif self._match_text_seq("ARRIVAL"):
+                self._require_once(arrival)
+                arrival = True
             elif self._match_text_seq("SEQUENCE"):
                 self._require_once(sequence)
                 self._expect("BY")
                 sequence = self._parse_wrapped_csv(lambda: self._name("a column"))
             else:
                 break
-        return ast.TimelineSyntax(this=name, lateness=lateness, sequence=sequence)
+        return ast.TimelineSyntax(this=name, lateness=lateness, sequence=sequence, arrival=arrival)
 
     def _source(self) -> exp.Expr:
         name = self._name("a format, as in csv('data/*.csv')")

@@ -320,13 +320,15 @@ def _join_as_of(
         raise context.script.error("FOR SYSTEM_TIME takes AS OF and a time line", version)
     moment = context.binder(before, "AS OF").bind(version.expression)
     line = left.schema.timeline
-    if line is None or moment != Column.to(line):
+    lines = [Column.to(f) for f in left.schema if f.timeline is not None]
+    if line is None or not isinstance(moment, Column) or moment not in lines:
         raise context.script.error(
             "a table is joined AS OF the time line of the rows before it",
             version.expression,
             next_step=None if line is None else f"write FOR SYSTEM_TIME AS OF {line.qualified}",
         )
-    return N.TableJoin(left, right, condition, retroactive=False, outer=side == "LEFT")
+    as_of = None if moment == Column.to(line) else moment
+    return N.TableJoin(left, right, condition, retroactive=False, outer=side == "LEFT", as_of=as_of)
 
 
 def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import Record
@@ -11,15 +11,20 @@ from everview.algebra.schema import Field
 from everview.algebra.time import Chronon
 from everview.catalog import Defaults, Entry, TableEntry
 from everview.sql.ad_hoc import Query
+from everview.sql.events import EventPlaces
 
 
 @dataclass(frozen=True)
 class Create:
-    """A new entry of the catalog; `plan` is the plan of a view or an event stream."""
+    """A new entry of the catalog; `plan` is the plan of a view or an event stream.
+
+    `places` finds the parts of an event query in its text.
+    """
 
     entry: Entry
     plan: N.Node | None = None
     replace: bool = False
+    places: EventPlaces | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

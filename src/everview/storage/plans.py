@@ -37,12 +37,16 @@ from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.base import Growth, InputRows
 from everview.storage.files import Files
 from everview.storage.runs import PLANS
+from everview.temporal.clocks import Clock, Moment, StreamLine
 
 PLAN_FORMAT = 1
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_RECORDS = (AggregateColumn, DataType, Grid, InputRows, W.Range, W.Fixed, W.Band)
+_RECORDS = (
+    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, StreamLine, W.Range, W.Fixed,
+    W.Band,
+)  # fmt: skip
 
 
 class StoredPlan(msgspec.Struct):

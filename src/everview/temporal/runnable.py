@@ -18,7 +18,7 @@ def require_runnable(plan: N.Node) -> None:
         if isinstance(node, N.SynchronizeOn):
             _require_points(node.points)
         if isinstance(node, N.TableJoin) and not node.retroactive:
-            _require_first_timeline(node.left)
+            _require_first_timeline(node)
 
 
 def _require_order(node: N.Window) -> None:
@@ -50,10 +50,10 @@ def _require_points(points: N.Node) -> None:
     )
 
 
-def _require_first_timeline(node: N.Node) -> None:
+def _require_first_timeline(node: N.TableJoin) -> None:
     """Refuse a join with a table on another time line than the first, by which slices are cut."""
-    line = node.schema.timeline
-    if line is not None and line.timeline != 0:
+    line = node.version_line
+    if line.timeline != 0 or node.as_of is not None:
         raise TemporalError(
             f"a table is joined as of the first time line of a stream, and {line.qualified} is another one",
             next_step="select the first time line of the stream below too",

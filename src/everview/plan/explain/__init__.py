@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from everview.catalog import Catalog
 from everview.errors import EverviewError, nearest
 from everview.plan.explain.data import render_json
+from everview.plan.explain.events import ExplainedEvents
 from everview.plan.explain.operators import (
     ExplainedOperator,
     ExplainedPart,
@@ -25,6 +26,7 @@ from everview.plan.explain.text import render_text
 
 __all__ = [
     "EXPLAIN_FORMATS",
+    "ExplainedEvents",
     "ExplainedOperator",
     "ExplainedPart",
     "ExplainedPlan",

@@ -9,7 +9,9 @@ from typing import Any
 
 from everview.algebra.time import INFINITY
 from everview.operators import StatePart
+from everview.plan.explain.events import ExplainedEvents, clock_data
 from everview.plan.explain.operators import ExplainedOperator, ExplainedPart
+from everview.temporal.clocks import Wait
 
 
 def render_json(operators: Sequence[ExplainedOperator], parts: Sequence[ExplainedPart]) -> str:
@@ -29,7 +31,13 @@ def _part_data(part: ExplainedPart) -> dict[str, Any]:
         "partial_sync_points": [] if points is None else [str(p) for p in points.partial],
         "notes": part.notes,
         "growth": part.growth,
+        **({} if part.events is None else {"bounds": _bounds(part.events)}),
     }
+
+
+def _bounds(events: ExplainedEvents) -> dict[str, Any]:
+    """Return the clock of each time line."""
+    return {line: clock_data(clock) for line, clock in events.timing.clocks.items()}
 
 
 def _operator_data(operator: ExplainedOperator) -> dict[str, Any]:
@@ -49,9 +57,14 @@ def _operator_data(operator: ExplainedOperator) -> dict[str, Any]:
             {"name": o.name, "state": [{"part": p.name, **_part_of_state(p)} for p in o.state]}
             for o in operator.operators
         ],
+        **({"waits": [_wait_data(wait) for wait in operator.waits]} if operator.waits else {}),
         "window": _window_data(operator),
         "source": None if operator.source is None else asdict(operator.source),
     }
+
+
+def _wait_data(wait: Wait) -> dict[str, Any]:
+    return {"part": wait.part, "until": wait.name or None, "clock": clock_data(wait.clock)}
 
 
 def _part_of_state(part: StatePart) -> dict[str, Any]:

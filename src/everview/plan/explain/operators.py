@@ -15,10 +15,13 @@ from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
-from everview.catalog import CLOCK, Catalog, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
+from everview.catalog import CLOCK, Catalog, EventStreamEntry, Lateness, StreamEntry, TableEntry, ViewEntry
 from everview.operators import DistinctOperator, StatefulOperator, StatePart
+from everview.plan.explain.events import ExplainedEvents, event_state
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.lower import Lowering
+from everview.temporal.clocks import Wait
+from everview.temporal.event_query import Timing
 from everview.temporal.life import Length, is_known, life
 from everview.temporal.patterns import Edge, Pattern, edge
 from everview.temporal.synchronization import EVERY, Synchronization, synchronization
@@ -64,6 +67,7 @@ class ExplainedOperator:
     window: AnyWindow | None = None
     source: ExplainedSource | None = None
     readers: int = 0
+    waits: tuple[Wait, ...] = ()
 
     @property
     def shared(self) -> bool:
@@ -122,6 +126,7 @@ class ExplainedPart:
     growth: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     number: int | None = None
+    events: ExplainedEvents | None = None
 
     @property
     def title(self) -> str:
@@ -135,18 +140,16 @@ class ExplainedPart:
         return (*rules, *points, *self.notes, *self.growth)
 
 
-EVENTS_KEEP = "keeps the rows of its streams as long as its conditions can still need them"
-
-
 @dataclass(frozen=True)
 class ExplainedPlan:
-    """The plan of a view, event stream or query to explain, with the lowering of its nodes."""
+    """The plan of a view, event stream or query to explain, with the lowering of its nodes or its timing."""
 
     kind: str
     name: str | None
     plan: N.Node
     rules: tuple[str, ...]
     lowering: Lowering
+    events: ExplainedEvents | None = None
 
 
 def graph_of(
@@ -181,11 +184,13 @@ class _Graph:
     def part(self, explained: ExplainedPlan) -> ExplainedPart:
         kind, name, plan = explained.kind, explained.name, explained.plan
         self._lowering = explained.lowering
-        events = kind == "event stream"
-        root = self._number(plan, events)
-        if events:
+        events = explained.events
+        root = self._number(plan, None if events is None else events.timing.timing)
+        if events is not None:
             self._events[str(name)] = root
-            return ExplainedPart(kind, name, root, explained.rules, notes=(EVENTS_KEEP,))
+            return ExplainedPart(
+                kind, name, root, explained.rules, growth=events.growth, notes=events.notes, events=events
+            )
         points = synchronization(plan)
         shown = points if points.full != EVERY else None
         growth = growing_state(plan, explained.lowering, self._reported)
@@ -198,36 +203,41 @@ class _Graph:
         read.update(below for operator in self._found.values() for below in operator.inputs)
         return [replace(o, readers=read[o.id]) for _, o in sorted(self._found.items())]
 
-    def _number(self, node: N.Node, events: bool) -> int:
-        """Return the number of a node.
+    def _number(self, node: N.Node, timing: Timing | None) -> int:
+        """Return the number of a node; `timing` is that of an event query.
 
         An event query has its own evaluation: it shares only streams, tables, and the views whose insertions
         it reads.
         """
-        events = events and not isinstance(node, (N.View, N.IStream))
-        key = (events and bool(node.inputs), node)
+        timing = None if isinstance(node, (N.View, N.IStream)) else timing
+        key = (timing is not None and bool(node.inputs), node)
         if key not in self._numbers:
             number = self._numbers[key] = len(self._numbers) + 1
-            inputs = tuple(self._number(below, events) for below in node.inputs)
+            below = () if timing is None else timing.inputs
+            inputs = tuple(
+                self._number(each, below[i] if i < len(below) else None) for i, each in enumerate(node.inputs)
+            )
             if isinstance(node, N.Stream) and node.name in self._events:
                 inputs = (self._events[node.name],)
-            self._found[number] = self._operator(number, node, inputs, events)
+            self._found[number] = self._operator(number, node, inputs, timing)
         return self._numbers[key]
 
     def _operator(
-        self, number: int, node: N.Node, inputs: tuple[int, ...], events: bool
+        self, number: int, node: N.Node, inputs: tuple[int, ...], timing: Timing | None
     ) -> ExplainedOperator:
         made = ExplainedOperator(
             number,
             _kind(node),
             describe_node(node),
             # The rows of an event query are final when they are emitted (paper 3).
-            Edge(Pattern.MON) if events and inputs else edge(node),
+            Edge(Pattern.MON) if timing is not None and inputs else edge(node),
             inputs,
             life(node).lasts,
             window=node.window if isinstance(node, N.Window) else None,
         )
-        if not events:
+        if timing is not None:
+            made = replace(made, state=event_state(timing.waits), waits=timing.waits)
+        else:
             own = self._not_yet_named(self._lowering.own_operators(node))
             made = replace(made, operators=tuple(own), state=state_of(own), method=_method(node, own))
         match node:
@@ -258,7 +268,7 @@ class _Graph:
         match self._catalog.entries.get(name.casefold()):
             case StreamEntry() as entry:
                 lines = tuple(
-                    TimeLine(t.column, t.lateness, _bound(t.column, t.lateness, entry.source is None))
+                    TimeLine(t.column, t.lateness, _line_bound(t, entry.source is None))
                     for t in entry.timelines
                 )
                 return ExplainedSource(_origin(entry), lines, entry.idle_after)
@@ -275,6 +285,11 @@ class _Graph:
 
 def _origin(entry: StreamEntry | TableEntry) -> str:
     return "INSERT" if entry.source is None else entry.source.format
+
+
+def _line_bound(line: Lateness, inserted: bool) -> str:
+    """Return the bound of a time line; the clock's if rows are stamped on arrival (paper 3, note 21)."""
+    return "the clock − 1 µs" if line.arrival else _bound(line.column, line.lateness, inserted)
 
 
 def _bound(column: str, lateness: int, inserted: bool) -> str:

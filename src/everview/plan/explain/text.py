@@ -24,6 +24,8 @@ def _part(part: ExplainedPart, by_id: dict[int, ExplainedOperator], shown: set[i
     if part.kind in ("view", "query"):
         return [*_tree(part.root, 0, by_id, shown), *part.lines]
     title = f"{part.kind.capitalize()} {part.name}"
+    if part.events is not None:
+        title += f"  · {part.events.bounds}"
     return [title, *_tree(part.root, 1, by_id, shown), *(f"  {line}" for line in part.lines)]
 
 

@@ -1,0 +1,148 @@
+"""Cases: what is known of the times in the rows of an operator (paper 3, definition 2, as a disjunction)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from everview.algebra.expressions import Expression
+from everview.temporal.clocks import Alternative, Requirement
+from everview.temporal.distances import ZERO, Attribute, Distances
+from everview.temporal.formulas import AllOf, AnyOf, Formula, Given
+
+MOST_CASES = 64
+
+
+@dataclass(frozen=True)
+class TimeCase:
+    """One disjunct of a temporal relation formula: a closed conjunction of atoms.
+
+    `columns` has the attribute of each column of the row, None for other columns; `nulls` are the positions
+    of columns that are NULL in this case (padded), `present` attributes that are never NULL. `requirements`
+    say what must be known so that no row of this case is missing. `branches` are the sides of OR that the
+    case comes from.
+    """
+
+    distances: Distances
+    columns: tuple[Attribute | None, ...]
+    nulls: frozenset[int] = frozenset()
+    present: frozenset[Attribute] = frozenset()
+    requirements: tuple[Requirement, ...] = ()
+    branches: tuple[Expression, ...] = ()
+
+    def is_present(self, attribute: Attribute) -> bool:
+        """Return whether a time is never NULL here.
+
+        A comparison is true only of times that are not NULL, and a time that is computed from another one is
+        NULL with it. So a time at a known distance from one that is never NULL is never NULL either.
+        """
+        dist = self.distances.dist
+        return attribute in self.present or any(
+            dist(attribute, other) is not None or dist(other, attribute) is not None
+            for other in (ZERO, *self.present)
+        )
+
+    def restrict(self, formula: Formula) -> list[TimeCase]:
+        """Return the cases in which the formula also holds; none, if it never does."""
+        match formula:
+            case AllOf(parts):
+                found = [self]
+                for part in parts:
+                    found = [narrower for case in found for narrower in case.restrict(part)]
+                return found
+            case AnyOf(parts, branches):
+                every: list[TimeCase] = []
+                for number, part in enumerate(parts):
+                    branch = branches[number : number + 1]
+                    every += [replace(case, branches=case.branches + branch) for case in self.restrict(part)]
+                return simplify_cases(every)
+            case Given(attribute):
+                return [replace(self, present=self.present | {attribute})]
+        distances = self.distances.restrict(formula.later, formula.earlier, formula.apart)
+        if distances is None:
+            return []
+        present = self.present | {a for a in (formula.later, formula.earlier) if a is not ZERO}
+        return [replace(self, distances=distances, present=present)]
+
+    def beside(self, other: TimeCase) -> TimeCase:
+        """Return the case of a row of this one beside a row of another one."""
+        size = len(self.columns)
+        return TimeCase(
+            self.distances.beside(other.distances),
+            self.columns + other.columns,
+            self.nulls | {size + position for position in other.nulls},
+            self.present | other.present,
+            self.requirements + other.requirements,
+            self.branches + other.branches,
+        )
+
+    def requiring(self, requirements: tuple[Requirement, ...]) -> TimeCase:
+        """Return the case with other requirements, without attributes that nothing needs any more."""
+        return replace(self, requirements=requirements).trimmed()
+
+    def trimmed(self) -> TimeCase:
+        """Return the case without attributes that are neither columns nor required."""
+        needed = {a for a in self.columns if a is not None}
+        needed |= {alternative.attribute for r in self.requirements for alternative in r.alternatives}
+        if needed.issuperset(a for a in self.distances.rows if a is not ZERO):
+            return self
+        present = frozenset(a for a in needed if self.is_present(a))
+        return replace(self, distances=self.distances.only(needed), present=present)
+
+    def rename(self, names: Mapping[Attribute, Attribute]) -> TimeCase:
+        """Return the case with other attributes."""
+        return replace(
+            self,
+            distances=self.distances.rename(names),
+            columns=tuple(None if a is None else names.get(a, a) for a in self.columns),
+            present=frozenset(names.get(a, a) for a in self.present),
+            requirements=tuple(
+                replace(
+                    r,
+                    alternatives=tuple(
+                        Alternative(names.get(a.attribute, a.attribute), a.clock, a.plus)
+                        for a in r.alternatives
+                    ),
+                )
+                for r in self.requirements
+            ),
+        )
+
+    def _alike(self) -> tuple[object, ...]:
+        return self.columns, self.nulls, self.requirements
+
+    def _is_covered(self, by: TimeCase) -> bool:
+        return (
+            self._alike() == by._alike()
+            and by.present <= self.present
+            and self.distances.implies(by.distances)
+        )
+
+
+def simplify_cases(cases: Sequence[TimeCase]) -> list[TimeCase]:
+    """Drop the cases that another one covers; of too many, replace those of equal shape by their hull."""
+    kept: list[TimeCase] = []
+    for case in cases:
+        if any(case._is_covered(other) for other in kept):
+            continue
+        kept = [other for other in kept if not other._is_covered(case)]
+        kept.append(case)
+    return kept if len(kept) <= MOST_CASES else hull_cases(kept)
+
+
+def hull_cases(cases: Iterable[TimeCase]) -> list[TimeCase]:
+    """Replace the cases of equal shape by the least case that covers them."""
+    found: dict[tuple[object, ...], TimeCase] = {}
+    for case in cases:
+        known = found.get(case._alike())
+        if known is None:
+            found[case._alike()] = replace(case, branches=())
+        else:  # weaker than the disjunction, and so never wrong
+            found[case._alike()] = replace(
+                known,
+                distances=known.distances.hull(case.distances),
+                present=frozenset(
+                    a for a in known.distances.rows if known.is_present(a) and case.is_present(a)
+                ),
+            )
+    return list(found.values())

@@ -1,0 +1,229 @@
+"""Why a column cannot be a time line of an event stream, and what could (paper 3, definition 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import Call, Cast, Column, Expression, TryCast
+from everview.algebra.text import name_sql
+from everview.algebra.time import DAY, HOUR, interval_sql
+from everview.algebra.types import TIMESTAMP
+from everview.temporal.cases import TimeCase
+from everview.temporal.clocks import Clock
+from everview.temporal.distances import Attribute
+from everview.temporal.event_query import EventQueryError, Timing
+from everview.temporal.formulas import Atom
+from everview.temporal.output_bounds import output_clock
+from everview.temporal.terms import Extreme, Shifted, define_term
+from everview.temporal.waits import Unbounded, clock_of
+
+_Cases = Sequence[TimeCase]
+
+
+def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbounded, ...]]:
+    """Return why a column bounds not every input, and the inputs that nothing bounds."""
+    node = timing.node
+    position = node.schema.index(node.schema.find(line))
+    for case in timing.cases:
+        if position in case.nulls:
+            return _padded(case, line), ()
+    unbounded = tuple(
+        Unbounded(requirement, case, (position,))
+        for case in timing.cases
+        for requirement in case.requirements
+        if _clock([replace(case, requirements=(requirement,))], lambda c: c.columns[position]) is None
+    )
+    for case in timing.cases:
+        time = case.columns[position]
+        if time is None or not case.is_present(time):
+            return _unknown(timing, line, position), ()
+        if not any(case.distances.dist(time, a) is not None or case.distances.dist(a, time) is not None
+                   for a in case.distances.rows if a is not time):  # fmt: skip
+            alone = all(case.requirements == (u.requirement,) for u in unbounded if u.case is case)
+            if alone and len(case.requirements) == 1 and not _is_line(case, time):
+                return _unknown(timing, line, position), ()
+    return _unbounded(timing, line, unbounded), unbounded
+
+
+def _clock(cases: _Cases, pick: Callable[[TimeCase], Attribute | None]) -> Clock | None:
+    """Return the clock of any time in the cases, whether it is selected or not."""
+    found = []
+    for case in cases:
+        time = pick(case)
+        if time is None or not case.is_present(time):
+            return None
+        found.append((replace(case, columns=(time,)), case.requirements))
+    return clock_of(0, found)
+
+
+def _named(name: str) -> Callable[[TimeCase], Attribute | None]:
+    return lambda case: next((a for a in case.distances.rows if a.name == name), None)
+
+
+def _is_line(case: TimeCase, time: Attribute) -> bool:
+    return any(a.attribute is time for r in case.requirements for a in r.alternatives)
+
+
+def short_name(name: str, plan: N.Node) -> str:
+    """Return the name of a column as it can be written: without the relation if the query has but one.
+
+    >>> from everview.algebra.schema import Schema
+    >>> s = N.Stream("s", Schema.of(("ts", TIMESTAMP), timeline="ts"))
+    >>> short_name("s.ts", s), short_name("s.ts", N.Join(s, N.Alias(s, "r")))
+    ('ts', 's.ts')
+    """
+    streams = [node for node in plan.walk() if isinstance(node, (N.Stream, N.View, N.Table))]
+    return name.rpartition(".")[2] if len(streams) == 1 else name
+
+
+# The reasons
+
+
+def _padded(case: TimeCase, line: str) -> EventQueryError:
+    """A time line of the side of an outer join that may be padded."""
+    origins = [r.origins[0].stream for r in case.requirements if r.origins]
+    if len(origins) < 2 or origins[0] == origins[-1]:
+        return EventQueryError(
+            f"the time line '{line}' is NULL for a row without a match",
+            next_step="TIMELINE of a column of the other side; or JOIN",
+        ).about("timeline", line)
+    kept, missing = origins[0], origins[-1]
+    return EventQueryError(
+        f"the time line '{line}' is NULL for {_a(kept)} without {_a(missing)}",
+        next_step=f"TIMELINE of a column of {name_sql(kept)}; or JOIN",
+    ).about("timeline", line)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
+    """A column that is no time line of an input, and of which no condition says how it relates to one."""
+    lines = [a.attribute for c in timing.cases for r in c.requirements for a in r.alternatives]
+    seen = _visible(timing)
+    ways = [
+        _time_line(short_name(time, timing.node))
+        for time in dict.fromkeys(a.name for a in lines)
+        if time in seen and _clock(timing.cases, _named(time)) is not None
+    ][:1]
+    computed = _computed(timing.node, line)
+    if computed is not None:
+        what = f"nothing is known of the times that {computed} yields"
+        return EventQueryError(what, next_step="; or ".join(ways) or None).about("timeline", line)
+    stream = next((r.origins[0].stream for c in timing.cases for r in c.requirements if r.origins), "")
+    time = next((a.name for a in lines), None)
+    related = "" if time is None else f"nothing says how it relates to {short_name(time, timing.node)}"
+    case = timing.cases[0]
+    own = case.columns[position]
+    null = "" if own is not None and case.is_present(own) else "it may be NULL, and "
+    if time is not None and own is not None:
+        ways += _between(timing, own.name, time) if {own.name, time} <= seen else []
+    return EventQueryError(
+        f"'{line}' is a timestamp and no time line of '{stream}': {null}{related}",
+        next_step="; or ".join(ways) or None,
+    ).about("timeline", line)
+
+
+def _time_line(name: str) -> str:
+    return f"TIMELINE of {name}" if "." in name else f"TIMELINE {name}"
+
+
+def _visible(timing: Timing) -> set[str]:
+    """Return the columns that a condition of the query can name: those of the rows where its inputs meet."""
+    while len(timing.inputs) == 1 and not isinstance(timing.node, N.TableJoin):
+        timing = timing.inputs[0]
+    return {f.qualified for f in timing.node.schema} | {
+        f.qualified for below in timing.node.inputs for f in below.schema
+    }
+
+
+def _computed(plan: N.Node, line: str) -> str | None:
+    """Return in words what computes a column, if it is not a column of an input."""
+    while isinstance(plan, (N.Distinct, N.Filter, N.Alias)):
+        plan = plan.input
+    if not isinstance(plan, N.Project):
+        return None
+    expression: Expression = dict(plan.columns)[line]
+    match expression:
+        case Column():
+            return None
+        case Cast() | TryCast():
+            return "a CAST"
+        case Call(name):
+            return f"{name}(…)"
+    return "this expression"
+
+
+def _between(timing: Timing, own: str, time: str) -> list[str]:
+    """Return the condition that a time lies in the 30 days after a time line, if it helps."""
+    tried = []
+    for case in timing.cases:
+        column, line = _named(own)(case), _named(time)(case)
+        if column is None or line is None:
+            return []
+        for later in case.restrict(Atom(line, column, 0)):
+            tried += later.restrict(Atom(column, line, 30 * DAY))
+    if _clock(tried, _named(own)) is None:
+        return []
+    column_name, line_name = (short_name(name, timing.node) for name in (own, time))
+    return [f"WHERE {column_name} BETWEEN {line_name} AND {line_name} + {interval_sql(30 * DAY)}"]
+
+
+def _unbounded(timing: Timing, line: str, unbounded: Sequence[Unbounded]) -> EventQueryError:
+    """A time line that is known, and an input whose rows may come any time later."""
+    first = unbounded[0]
+    origin = first.requirement.origins[0]
+    later = next((a.attribute for a in first.requirement.alternatives), None)
+    ways = _upper_ends(timing, line, first, later) + _other_lines(timing, line)
+    ways = ways or _greatest(timing)
+    what = "" if later is None else f": for a given {line}, {later} can be any time later"
+    return EventQueryError(
+        f"'{line}' bounds no rows of {origin}{what}", next_step="; or ".join(ways) or None
+    ).about("relation", origin.alias)
+
+
+def _upper_ends(timing: Timing, line: str, first: Unbounded, later: Attribute | None) -> list[str]:
+    """Return an upper end for the time, after a time that is a lower end of it, if it helps."""
+    seen = _visible(timing)
+    if later is None or later.name not in seen:
+        return []
+    dist = first.case.distances.dist
+    lower = [a for a in first.case.distances.rows if a is not later and dist(later, a) is not None]
+    own = first.case.columns[first.columns[0]]
+    for earlier in [*lower, *([own] if own is not None and own not in lower else [])]:
+        tried = []
+        for case in timing.cases:
+            ends = _named(later.name)(case), _named(earlier.name)(case)
+            both = ends[0] is not None and ends[1] is not None
+            tried += case.restrict(Atom(ends[0], ends[1], HOUR)) if both else [case]  # type: ignore[arg-type]
+        position = first.columns[0]
+        if earlier.name in seen and _clock(tried, lambda c, p=position: c.columns[p]) is not None:  # type: ignore[misc]
+            return [f"AND {later} <= {earlier} + {interval_sql(HOUR)}"]
+    return []
+
+
+def _other_lines(timing: Timing, line: str) -> list[str]:
+    names = [f.name for f in timing.node.schema if f.type == TIMESTAMP and f.name != line]
+    return [f"TIMELINE {name_sql(n)}" for n in names if output_clock(timing, n) is not None][:1]
+
+
+def _greatest(timing: Timing) -> list[str]:
+    """Return GREATEST of the first time lines of all inputs, if it helps."""
+    firsts = [
+        r.alternatives[0].attribute.name for c in timing.cases for r in c.requirements if r.alternatives
+    ]
+    names = list(dict.fromkeys(firsts))
+    known = Attribute("known")
+    tried = []
+    for case in timing.cases:
+        times = [_named(name)(case) for name in names]
+        sure = [Shifted(a) for a in times if a is not None and case.is_present(a)]
+        if len(sure) < len(names) or len(names) < 2 or not set(names) <= _visible(timing):
+            return []
+        tried += define_term(case, known, Extreme(True, tuple(sure)))
+    if _clock(tried, lambda case: known) is None:
+        return []
+    return [f"SELECT GREATEST({', '.join(names)}) AS known, and TIMELINE known"]
