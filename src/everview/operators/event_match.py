@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from everview.algebra.time import INFINITY
 from everview.operators.base import (
     InputColumns,
     Operator,
@@ -28,7 +27,6 @@ from everview.operators.columnar.frame import (
     name_by_position,
     name_right_columns,
 )
-from everview.operators.columnar.lazy import pl
 from everview.operators.event_operator import EventOperator, EventWait, final_rows
 from everview.operators.join import join_pairs
 from everview.temporal.clocks import Clock
@@ -95,12 +93,11 @@ class MatchOperator(EventOperator):
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         left_on = [column(i) for i in self.left_keys]
         right_on = [f"r{i}" for i in self.right_keys]
-        no_end = pl.lit(INFINITY, pl.Int64).alias(UNTIL)  # pairs have no intervals either
         sides = final_rows(new[0]), name_right_columns(final_rows(new[1]))
-        known = {part: rows.with_columns(no_end) for part, rows in state.items()}
-        found = join_pairs(sides, known, left_on, right_on, self.nulls_equal)
+        # All rows begin at the least instant, so that every pair overlaps, whatever `_until` says.
+        found = join_pairs(sides, state, left_on, right_on, self.nulls_equal)
         added = {
             "left": found.added["left"].with_columns(self.left_wait.until("c").alias(UNTIL)),
             "right": found.added["right"].with_columns(self.right_wait.until("r").alias(UNTIL)),
         }
-        return Increment(name_by_position(found.output), added)
+        return Increment(final_rows(name_by_position(found.output)), added)
