@@ -22,7 +22,7 @@ from tests.engine.feeding import Feed, Rows, everything
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PLACES = (*IN_TASKS, *IN_DRIVER)
-KILLS = 10  # of each of two victims
+KILLS = 15  # of each of two victims
 ROUNDS = KILLS + 2
 
 
