@@ -20,6 +20,10 @@ help: ## list the targets
 	@sh scripts/s3_server.sh
 	@touch $@
 
+.kafka/.ready: scripts/kafka_pom.xml scripts/kafka_server.sh | java
+	@sh scripts/kafka_server.sh
+	@touch $@
+
 setup: .venv/.ready ## make .venv with the locked versions (other targets do it by themselves)
 
 java:
@@ -28,13 +32,13 @@ java:
 demo: .venv/.ready java ## run the demo
 	@$(BIN)/everview demo
 
-test: .venv/.ready .venv-s3/.ready java ## run all tests
+test: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=full
 
 test-fast: .venv/.ready ## run the tests that need no Java and take under a minute
 	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark"
 
-fuzz: .venv/.ready .venv-s3/.ready java ## run the property tests on fresh random cases, many of them
+fuzz: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run the property tests on fresh random cases, many of them
 	@$(BIN)/python -m pytest --hypothesis-profile=slow
 
 check: .venv/.ready ## check style, types and the import order

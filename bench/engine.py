@@ -5,7 +5,6 @@ Where it refuses the query, Spark SQL recomputes the answer from the rows of the
 """
 
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -358,38 +357,3 @@ def bench_shared_views() -> None:
     print(
         f"one view {times[0]:.3f} s a step, ten {times[1]:.3f} s: {times[1] / times[0]:.2f} times (below 2)"
     )
-
-
-def bench_soak() -> None:
-    """300 steps of a join, an aggregate and a DISTINCT: state, files and memory of the driver stay level."""
-    shown = []
-    with temporary_folder() as path, everview.connect(str(path / "store"), session(), PARTITIONS) as db:
-        db.execute(
-            "CREATE STREAM a (k INT, v INT, ts TIMESTAMP, TIMELINE ts);"
-            "CREATE VIEW pairs WITH (history => INTERVAL '1' MINUTE) AS "
-            "SELECT x.k, x.v, y.v AS w FROM a [RANGE 20 SECONDS] x JOIN a [RANGE 10 SECONDS] y ON x.k = y.k;"
-            "CREATE VIEW sums WITH (history => INTERVAL '1' MINUTE) AS "
-            "SELECT k, SUM(v) AS v FROM pairs GROUP BY k;"
-            "CREATE VIEW once WITH (history => INTERVAL '1' MINUTE) AS SELECT DISTINCT v FROM pairs"
-        )
-        for step in range(300):
-            rows = [
-                {
-                    "k": (7 * i + step) % 50,
-                    "v": i,
-                    "ts": f"2026-01-01 {step // 60:02}:{step % 60:02}:{i % 60:02}",
-                }
-                for i in range(100)
-            ]
-            db.insert("a", sorted(rows, key=lambda r: str(r["ts"])))
-            state: list[int] = []
-            db.run(progress=lambda p, state=state: state.append(p.state_rows))  # type: ignore[misc]
-            if step % 50 == 49:
-                files = sum(1 for f in (path / "store").rglob("*") if f.is_file())
-                shown.append(
-                    (step + 1, state[-1], files, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-                )
-    table = Table("step", "state rows", "files", "driver MiB (peak)", title="soak", title_justify="left")
-    for line in shown:
-        table.add_row(*map(str, line))
-    Console().print(table)

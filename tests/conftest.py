@@ -35,10 +35,12 @@ def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     from everview.execute.session import SPARK_SETTINGS
+    from tests.kafka import connector_jars
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need what these tests run on
     builder = SparkSession.builder.master("local[2]").appName("everview-tests")
-    for name, value in {**SPARK_SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
+    own = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraClassPath": connector_jars()}
+    for name, value in {**SPARK_SETTINGS, **own}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

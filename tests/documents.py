@@ -109,15 +109,16 @@ class Page:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
         """Whoever opens a store meanwhile does so on the shared session."""
-        before, repair = everview.connect, maintenance.repair
+        before, repair, rewind = everview.connect, maintenance.repair, maintenance.rewind
         if self.spark is not None:
             everview.connect = commands.connect = self._connect
             maintenance.repair = functools.partial(repair, spark=self.spark)
+            maintenance.rewind = functools.partial(rewind, spark=self.spark)
         try:
             yield
         finally:
             everview.connect = commands.connect = before
-            maintenance.repair = repair
+            maintenance.repair, maintenance.rewind = repair, rewind
 
     def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
         new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2

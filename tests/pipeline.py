@@ -24,6 +24,7 @@ from everview.execute.prepare import Prepared
 from everview.execute.program import StageReport
 from everview.operators.columnar.frame import CHANGE, Frame, Slice, drop_ended
 from everview.operators.columnar.types import column_type
+from everview.operators.step_slices import StepSlices
 from everview.plan.stages import Path, Port, Stage
 from everview.storage.files import Files
 from everview.storage.records import decode_record, encode_record
@@ -72,7 +73,7 @@ class Pipeline:
             done[node] = (
                 self._kernel(node, below, slice_)
                 if isinstance(node, P.StatefulOperator)
-                else _rows(node, below, given, slice_)
+                else _rows(node, below, given, StepSlices(slice_))
             )
         return done[node]
 
@@ -103,14 +104,15 @@ class StagedPipeline:
         self.number = 0
         self.salt = rng.random()
 
-    def step(self, given: Given, slice_: Slice) -> dict[str, list[ChangeRow]]:
+    def step(self, given: Given, slice_: Slice | StepSlices) -> dict[str, list[ChangeRow]]:
         """Return the change rows that a step emits for each view."""
+        slices = slice_ if isinstance(slice_, StepSlices) else StepSlices(slice_)
         prepared = Prepared.of(self.plans, self.traces, fused=self.fused)
-        programs = prepared.programs(self.files, self.partitions, self.traces, self.number, slice_)
+        programs = prepared.programs(self.files, self.partitions, self.traces, self.number, slices)
         reports: list[StageReport] = []
         handed_on: list[Frame] = []
         for stage, program in zip(prepared.stages, programs, strict=True):
-            ports = [self._port(port, given, slice_, handed_on) for port in stage.ports]
+            ports = [self._port(port, given, slices, handed_on) for port in stage.ports]
             handed_on = [to_frame([], stage.types(r)) for r in stage.handed_registers]
             for partition in range(self.partitions):
                 own = [_none_if_empty(port[partition]) for port in ports]
@@ -135,9 +137,9 @@ class StagedPipeline:
         self.number += 1
         return emitted
 
-    def _port(self, port: Port, given: Given, slice_: Slice, handed_on: list[Frame]) -> list[Frame]:
+    def _port(self, port: Port, given: Given, slices: StepSlices, handed_on: list[Frame]) -> list[Frame]:
         """Return the rows of a port in each partition."""
-        frames = [_follow_path(path, given, slice_, handed_on) for path in port.paths]
+        frames = [_follow_path(path, given, slices, handed_on) for path in port.paths]
         rows = to_rows(pl.concat(frames)) if frames else []
         parts: list[list[ChangeRow]] = [[] for _ in range(self.partitions)]
         for row in rows:
@@ -163,20 +165,26 @@ def _none_if_empty(frame: Frame) -> Frame | None:
     return None if frame.is_empty() else frame
 
 
-def _follow_path(path: Path, given: Given, slice_: Slice, handed_on: list[Frame]) -> Frame:
-    frame = handed_on[path.base] if isinstance(path.base, int) else _rows(path.base, [], given, slice_)
+def _follow_path(path: Path, given: Given, slices: StepSlices, handed_on: list[Frame]) -> Frame:
+    frame = handed_on[path.base] if isinstance(path.base, int) else _rows(path.base, [], given, slices)
     for node in path.through:
-        frame = _rows(node, [frame], given, slice_)
+        frame = _rows(node, [frame], given, slices)
     return frame
 
 
-def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> Frame:
+def _rows(node: P.Operator, below: list[Frame], given: Given, slices: StepSlices) -> Frame:
     """Evaluate an operator of Catalyst row by row."""
     match node:
         case P.ScanOperator():
-            return to_frame(given.get(node.relation, []), node.types)
+            rows = given.get(f"{node.relation} arrivals" if node.source == P.ARRIVALS else node.relation, [])
+            if isinstance(node, P.DomainScanOperator):
+                rows = given.get(f"{node.relation} in domain", rows)
+                own = slices.of_clock(node.clock)
+                rows = [r for r in rows if own.b0 < r.from_ <= own.b1]
+            return to_frame(rows, node.types)
         case P.ConstantOperator():
-            rows = [ChangeRow(r, LEAST, INFINITY) for r in node.records] if slice_.first else []
+            first = slices.of_operator(node).first
+            rows = [ChangeRow(r, LEAST, INFINITY) for r in node.records] if first else []
             return to_frame(rows, node.types)
         case P.UnionOperator():
             return pl.concat(below)
@@ -189,6 +197,8 @@ def _rows(node: P.Operator, below: list[Frame], given: Given, slice_: Slice) -> 
             rows = [
                 r._replace(record=tuple(evaluate(e, schema, r.record) for e in node.outputs)) for r in rows
             ]
+        case P.EventOutputOperator():
+            rows = to_rows(node.apply(below))
         case P.NegateOperator():
             rows = [r._replace(n=-r.n) for r in rows]
         case P.TimeWindowOperator():

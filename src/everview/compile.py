@@ -17,11 +17,23 @@ from functools import cached_property
 from everview import operators as P
 from everview.algebra import nodes as N
 from everview.algebra.expressions import conjunction
-from everview.catalog import Catalog, EventStreamEntry, FedEntry, StreamEntry, TableEntry, ViewEntry
-from everview.errors import PlanError
+from everview.catalog import (
+    Catalog,
+    EventStreamEntry,
+    FedEntry,
+    QueryEntry,
+    StreamEntry,
+    TableEntry,
+    TaggedEntry,
+    ViewEntry,
+)
 from everview.operators.base import stateful_operators
+from everview.operators.columnar.frame import BEFORE_ALL
+from everview.operators.step_slices import domain_clock
+from everview.plan.domains import clock_of_domain, in_domain, in_plan_of_events
 from everview.plan.explain import ExplainedEvents, ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
+from everview.plan.lower_events import lower_events
 from everview.plan.views import (
     KeptPlan,
     LoadPlan,
@@ -36,8 +48,9 @@ from everview.rewrite import rewrite
 from everview.sql import bind_script, check_conditions, declare, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
+from everview.temporal.clocks import Clock, StreamLine
 from everview.temporal.event_query import EventQueryError, StreamFacts
-from everview.temporal.output_bounds import EventTiming
+from everview.temporal.output_bounds import EventTiming, event_timing
 from everview.temporal.runnable import require_runnable
 
 
@@ -46,6 +59,8 @@ class CompiledView:
     """A view or query: the meaning of its SQL, the rules that were applied, and the plan that runs.
 
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
+    `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
+    of its domain.
     """
 
     meaning: N.Node
@@ -55,6 +70,7 @@ class CompiledView:
     start: ViewStart | None = None
     kept: KeptPlan | None = None
     load: LoadPlan = field(default=load_no_plan, compare=False, repr=False)
+    events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -63,17 +79,27 @@ class CompiledView:
 
     @cached_property
     def compiled(self) -> P.Operator:
-        """The physical plan as it is compiled now, as are those of the views that it reads."""
-        if all(view.physical == view.compiled for view in self.reads):
-            return self.lowering(self.plan)
-        return Lowering("UPA", {id(view.plan): (view.plan, view.compiled) for view in self.reads})(self.plan)
+        """The physical plan as it is compiled now, as are those of the views and streams that it reads."""
+        if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
+            return self._lowered(self.lowering, {e.name: e.output for e in self.events})
+        lowering = Lowering("UPA", {id(view.plan): (view.plan, view.compiled) for view in self.reads})
+        return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
     def physical(self) -> P.Operator:
         """The physical plan that runs: that which its state belongs to, if it has any."""
         if self.kept is None:
-            return self.lowering(self.plan)
+            return self._lowered(self.lowering, {e.name: e.output for e in self.events})
         return self.compiled if self.kept.plan == self.compiled.digest else self.load(self.kept.plan)
+
+    def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
+        plan = lowering(self.plan)
+        return plan if self.clock is None else in_domain(plan, events, self.clock)
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock by which it is evaluated; None: the bound of the store."""
+        return clock_of_domain(e.first_line for e in self.events) if self.events else None
 
     @property
     def outdated(self) -> bool:
@@ -86,12 +112,76 @@ class CompiledView:
         return KeptPlan(self.physical.digest, (self.compiled if current else self.physical).digest)
 
     def _all_reads(self) -> Iterator[CompiledView]:
-        for view in self.reads:
+        for view in (*self.reads, *self.events):
             yield view
             yield from view._all_reads()
 
 
+@dataclass(frozen=True)
+class CompiledEventStream(CompiledView):
+    """An event stream (paper 3): its timing, and a plan whose operators emit final rows only.
+
+    `events` are the event streams that it reads itself, and those below ISTREAM.
+    """
+
+    name: str = ""
+    timing: EventTiming = field(kw_only=True, compare=False, repr=False)
+
+    @property
+    def output(self) -> P.EventOutputOperator:
+        """The plan that runs."""
+        return as_output(self.physical)
+
+    @property
+    def clock(self) -> Clock | None:
+        return None  # its operators go by clocks of their own
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The names of its time lines."""
+        return tuple(self.timing.clocks)
+
+    @property
+    def first_line(self) -> StreamLine:
+        return StreamLine(self.name, self.lines[0])
+
+    def line_clocks(self) -> dict[StreamLine, Clock]:
+        """Return the clock of each time line, as the plan that runs promises it."""
+        clocks = [line.clock or Clock() for line in self.output.lines]
+        return {StreamLine(self.name, line): clock for line, clock in zip(self.lines, clocks, strict=True)}
+
+    def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
+        known = {e.name: e for e in self.events}
+
+        def lower_istream(node: N.Node) -> P.Operator:
+            plan, below = lowering(node), [known[name] for name in _stream_names(node) if name in known]
+            if not below:
+                return plan
+            return in_domain(plan, events, clock_of_domain(e.first_line for e in below))
+
+        plan = in_plan_of_events(lower_events(self.timing.timing, lower_istream), events)
+        schema = self.plan.schema
+        lines = tuple(
+            P.EventWait(schema.index(schema.find(line)), clock) for line, clock in self.timing.clocks.items()
+        )
+        after = BEFORE_ALL if self.start is None else self.start.since
+        return P.EventOutputOperator(plan, lines, after)
+
+
+Outputs = Mapping[str, P.EventOutputOperator]  # the plans of event streams
 Views = Mapping[str, CompiledView]
+FactsByStream = Mapping[str, StreamFacts]
+
+
+def as_output(plan: P.Operator) -> P.EventOutputOperator:
+    """Return the plan of an event stream as what it is."""
+    assert isinstance(plan, P.EventOutputOperator)
+    return plan
+
+
+def _stream_names(plan: N.Node) -> list[str]:
+    """Return the streams that a plan reads, also through views."""
+    return list(dict.fromkeys(node.name for node in plan.walk() if isinstance(node, N.Stream)))
 
 
 def compile_view(sql: str, catalog: Catalog, views: Views | None = None) -> CompiledView:
@@ -116,7 +206,35 @@ def compile_plan(
     better = rewrite(meaning)  # rewrite/: algebra → better algebra
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
-    return CompiledView(meaning, better.fired, plan, reads, start)  # plan/: algebra → operators
+    events = _events_of(plan, views) if continuous else ()
+    return CompiledView(meaning, better.fired, plan, reads, start, events=events)  # plan/: → operators
+
+
+def _events_of(plan: N.Node, views: Views) -> tuple[CompiledEventStream, ...]:
+    """Return the event streams that a plan reads, also through views."""
+    found = (views.get(name) for name in _stream_names(plan))
+    return tuple(event for event in found if isinstance(event, CompiledEventStream))
+
+
+def compile_event_stream(
+    entry: EventStreamEntry,
+    catalog: Catalog,
+    views: Views,
+    facts: FactsByStream,
+    start: ViewStart | None = None,
+) -> CompiledEventStream:
+    """Compile an event query: analyse its times, and plan operators that emit final rows only."""
+    meaning = view_plan(entry, catalog)
+    better = rewrite(meaning)
+    reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
+    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
+    timing = event_timing(plan, entry.timelines, facts)
+    if timing is None:  # it was accepted by a release that analysed it in another way
+        timing = require_non_blocking(plan, entry.timelines, facts)
+    events = _events_of(plan, views)
+    return CompiledEventStream(
+        meaning, better.fired, plan, reads, start, events=events, name=entry.name, timing=timing
+    )
 
 
 @dataclass(frozen=True)
@@ -129,8 +247,20 @@ class CompiledStore:
     next: Mapping[str, P.Operator] = field(default_factory=dict)
 
     @cached_property
+    def events(self) -> dict[str, CompiledEventStream]:
+        """The event streams, each after those that it reads."""
+        return {n: view for n, view in self.views.items() if isinstance(view, CompiledEventStream)}
+
+    @cached_property
+    def domain_clocks(self) -> frozenset[Clock]:
+        """The clocks by which views over event streams are evaluated."""
+        below = (domain_clock(operator) for operator in stateful_operators(self.running.values()))
+        own = (view.clock for name, view in self.views.items() if name not in self.aside)
+        return frozenset(clock for clock in (*below, *own) if clock is not None)
+
+    @cached_property
     def plans(self) -> dict[str, P.Operator]:
-        """The physical plans of all views that were not set aside."""
+        """The physical plans of all views and event streams that were not set aside."""
         return {name: view.physical for name, view in self.views.items() if name not in self.aside}
 
     @cached_property
@@ -142,6 +272,11 @@ class CompiledStore:
     def outdated(self) -> dict[str, P.Operator]:
         """The views that do not run the plan to which they would be compiled now, with that plan."""
         return {n: self.views[n].compiled for n in self.plans if self.views[n].outdated}
+
+    def reads_events(self, name: str) -> bool:
+        """Return whether an entry is an event stream, or a view over some."""
+        view = self.views[name]
+        return bool(view.events) or isinstance(view, CompiledEventStream)
 
     def only(self, names: Container[str]) -> CompiledStore:
         """Return it with only some of the plans that run."""
@@ -194,10 +329,11 @@ def compile_store(
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     """
     known = {} if before is None else before.views
-    found: dict[str, CompiledView] = {}
+    compiler = _StoreCompiler(catalog, starts or {}, known, stored)
     for entry in catalog:
-        if isinstance(entry, ViewEntry):
-            _compile_entry(entry, catalog, starts or {}, known, found, stored)
+        if isinstance(entry, QueryEntry):
+            compiler.compile_entry(entry)
+    found = compiler.found
     if stored is not None:
         planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
         return CompiledStore(catalog, found, frozenset(n for n in found if n in stored.aside), planned)
@@ -213,36 +349,58 @@ def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> fro
     found = set(aside)
     for name in views:  # each after those that it reads
         entry = catalog.get(name)
-        if isinstance(entry, ViewEntry) and found.intersection(entry.depends_on):
+        if isinstance(entry, QueryEntry) and found.intersection(catalog_reads(entry, catalog)):
             found.add(name)
     return frozenset(found)
 
 
-def _compile_entry(
-    entry: ViewEntry,
-    catalog: Catalog,
-    starts: Mapping[str, ViewStart],
-    known: Views,
-    found: dict[str, CompiledView],
-    stored: StoredViews | None,
-) -> None:
-    """Compile a view after the views that it reads."""
-    if entry.name in found:
-        return
+@dataclass
+class _StoreCompiler:
+    """Compiles the views and event streams of a catalog, each after those that it reads."""
+
+    catalog: Catalog
+    starts: Mapping[str, ViewStart]
+    known: Views
+    stored: StoredViews | None
+    found: dict[str, CompiledView] = field(default_factory=dict)
+    _current: set[int] = field(default_factory=set)  # the ids of what was found
+
+    @cached_property
+    def facts(self) -> FactsByStream:
+        return stream_facts(self.catalog)
+
+    def compile_entry(self, entry: QueryEntry) -> None:
+        """Compile an entry, after those that it reads; one that has not changed is reused."""
+        if entry.name in self.found:
+            return
+        for name in catalog_reads(entry, self.catalog):
+            below = self.catalog.get(name)
+            if isinstance(below, QueryEntry):
+                self.compile_entry(below)
+        start, old, stored = self.starts.get(entry.name), self.known.get(entry.name), self.stored
+        meaning = view_plan(entry, self.catalog)
+        same = old is not None and old.meaning is meaning and old.start == start
+        if stored is not None:
+            same = same and old is not None and old.kept == stored.plans.get(entry.name)
+        read = (*old.reads, *old.events) if old is not None else ()
+        if old is None or not same or any(id(view) not in self._current for view in read):
+            if isinstance(entry, EventStreamEntry):
+                old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
+            else:
+                old = compile_plan(meaning, self.catalog, self.found, start)
+            if stored is not None:
+                old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
+        self.found[entry.name] = old
+        self._current.add(id(old))
+
+
+def catalog_reads(entry: QueryEntry, catalog: Catalog) -> list[str]:
+    """Return what an entry reads by name; for a tagged stream, also the stream below it."""
+    found = []
     for name in entry.depends_on:
         below = catalog.get(name)
-        if isinstance(below, ViewEntry):
-            _compile_entry(below, catalog, starts, known, found, stored)
-    meaning, start, old = view_plan(entry, catalog), starts.get(entry.name), known.get(entry.name)
-    current = [found[name] for name in entry.depends_on if name in found]
-    same = old is not None and old.meaning is meaning and old.start == start
-    if stored is not None:
-        same = same and old is not None and old.kept == stored.plans.get(entry.name)
-    if old is None or not same or any(all(view is not c for c in current) for view in old.reads):
-        old = compile_plan(meaning, catalog, found, start)
-        if stored is not None:
-            old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
-    found[entry.name] = old
+        found += [name, below.over] if isinstance(below, TaggedEntry) else [name]
+    return found
 
 
 def event_plan(entry: EventStreamEntry, catalog: Catalog) -> N.Node:
@@ -255,8 +413,8 @@ def stream_facts(catalog: Catalog) -> dict[str, StreamFacts]:
     found = {}
     for entry in catalog:
         if isinstance(entry, StreamEntry):
-            checks = check_conditions(entry, catalog)
-            found[entry.name] = StreamFacts(conjunction(checks) if checks else None, entry.not_null)
+            checks = check_conditions(entry)
+            found[entry.name] = StreamFacts(conjunction(list(checks)) if checks else None, entry.not_null)
         elif isinstance(entry, EventStreamEntry):
             found[entry.name] = StreamFacts(query=event_plan(entry, catalog))
     return found
@@ -275,15 +433,6 @@ def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
     except EventQueryError as error:
         place = None if created.places is None else created.places.find(error.part, error.name)
         raise error.at(place) from None
-
-
-def require_plain_stream(entry: StreamEntry) -> None:
-    """Refuse the clauses of a stream that are known, but that intake does not obey yet."""
-    arrival = any(line.arrival for line in entry.timelines)
-    clauses = [(entry.checks, "CHECK"), (entry.punctuate, "PUNCTUATE WHEN"), (arrival, "TIMELINE … ARRIVAL")]
-    for found, clause in clauses:
-        if found:
-            raise PlanError(f"{clause} of the stream '{entry.name}' binds, but does not run yet")
 
 
 def explain_script(

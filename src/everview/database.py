@@ -13,26 +13,28 @@ from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
-from everview.catalog import Catalog, Entry, EventStreamEntry, StreamEntry, TableEntry, ViewEntry
+from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import (
     CompiledStore,
     check_event_stream,
     explain_script,
     explain_statements,
-    require_plain_stream,
 )
 from everview.errors import EverviewError, PlanError, StoreError
 from everview.plan.explain import Explanation
+from everview.query.admit import admission_report
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
 from everview.query.create import create_sql
 from everview.query.describe import Facts, describe_entry
+from everview.query.event_words import line_clocks
 from everview.query.report import Report, show_names
 from everview.query.status import Status, store_status
 from everview.query.summary import RunSummary as RunSummary
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
+from everview.temporal.clocks import Clock
 from everview.temporal.keys import keys_of
 from everview.temporal.runnable import require_runnable
 
@@ -102,8 +104,10 @@ class Database:
                 made = create_sql(self._catalog.get(name), self._catalog.clock_grain)
                 return Report(made, ({"name": name, "sql": made},))
             case S.Describe(name):
-                facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog))
-                return describe_entry(self._catalog.get(name), facts)
+                entry, store = self._catalog.get(name), self._pipeline.store
+                clocks = _event_clocks(store, self._catalog, self.manifest()).get(entry.name, {})
+                facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog), clocks)
+                return describe_entry(entry, facts)
         self._write()
         match statement:
             case S.Insert(target, _, at):
@@ -129,8 +133,13 @@ class Database:
                     self._pipeline.forget_names(self._views())
             case S.Resume(name):
                 entry = self._catalog.get(name)
-                assert isinstance(entry, ViewEntry)
+                assert isinstance(entry, QueryEntry)
                 self._pipeline.resume_view(entry, self._views())
+            case S.ReplayRows(stream, kind, where):
+                source = self._catalog.get(stream)
+                assert isinstance(source, StreamEntry)
+                done = self._pipeline.admit(self._views(), source, kind, where)
+                return admission_report(done.name, done.rows, done.begin, done.without_effect, done.refused)
             case S.Rename() | S.AddColumns():
                 with self._pipeline.paused():
                     try:
@@ -167,16 +176,15 @@ class Database:
                 return
         if isinstance(entry, EventStreamEntry):
             check_event_stream(statement, self._catalog)
-            raise PlanError(f"the event query '{entry.name}' binds, but does not run yet")
-        if isinstance(entry, StreamEntry):
-            require_plain_stream(entry)
-        if plan is not None:
+        elif isinstance(entry, StreamEntry):
+            self._pipeline.require_evaluable_stream(entry)
+        elif plan is not None:
             require_runnable(plan)
         known = self._catalog.copy()
         declare(statement, known)
-        if isinstance(entry, ViewEntry):
+        if isinstance(entry, QueryEntry):
             made = known.get(entry.name)
-            assert isinstance(made, ViewEntry)
+            assert isinstance(made, QueryEntry)
             try:
                 self._pipeline.create_view(made, known, self._views())
             except BaseException:
@@ -379,6 +387,25 @@ class Database:
 
         return backup_to(self._pipeline.store, folder)
 
+    def rewind(
+        self,
+        to: Instant,
+        reject_after: Instant = None,
+        accept_losses: bool = False,
+        dry_run: bool = False,
+    ) -> Report:
+        """Take the store back to an instant: rows after it are taken in again, and views go on from there.
+
+        Rows after `reject_after` are rejected. What cannot be had again is given up only with
+        `accept_losses`. With `dry_run` nothing is done.
+        """
+        from everview.maintenance import rewind_store
+
+        self._pipeline.check()
+        self._write()
+        with self._pipeline.paused():
+            return rewind_store(self._pipeline, self._catalog, to, reject_after, accept_losses, dry_run)[0]
+
     def manifest(self) -> Manifest:
         """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
         return self._pipeline.store.manifest()
@@ -483,7 +510,7 @@ def _status(store: Store, catalog: Catalog, now: int, background: str, error: st
     from everview.storage.sizes import view_bytes
 
     names = [e.name for e in catalog if isinstance(e, (StreamEntry, TableEntry))]
-    views = [e.name for e in catalog if isinstance(e, ViewEntry)]
+    views = [e.name for e in catalog if isinstance(e, QueryEntry)]
     for attempt in range(_ATTEMPTS):
         manifest = store.manifest()
         try:
@@ -493,8 +520,18 @@ def _status(store: Store, catalog: Catalog, now: int, background: str, error: st
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        return store_status(catalog, manifest, waiting, now, background, error, sizes)
+        clocks = _event_clocks(store, catalog, manifest)
+        return store_status(catalog, manifest, waiting, now, background, error, sizes, clocks)
     raise AssertionError
+
+
+def _event_clocks(store: Store, catalog: Catalog, manifest: Manifest) -> dict[str, dict[str, Clock]]:
+    """Return the clocks of all event streams that have run."""
+    from everview.storage.plans import PlanReader
+
+    events = [e for e in catalog if isinstance(e, EventStreamEntry)]
+    load = PlanReader(store.files)
+    return {e.name: line_clocks(e, manifest, load) for e in events}
 
 
 def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:

@@ -69,6 +69,7 @@ class Trigger:
         self.kill = kill
         self.calls = 0
         self.merging = False  # the writes of a merge are its own
+        self.merged = False  # what was merged is not yet written
 
     def around(self, call: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
         """Makes a call, unless it is the one."""
@@ -130,7 +131,7 @@ def _within(trigger: Trigger, work: Callable[[], Any]) -> Any:
     try:
         return work()
     finally:
-        trigger.merging = False
+        trigger.merging, trigger.merged = False, True
 
 
 def _watch_files(trigger: Trigger, in_task: bool) -> None:
@@ -138,7 +139,10 @@ def _watch_files(trigger: Trigger, in_task: bool) -> None:
 
     def watched_write(files: Files, path: str, data: bytes | memoryview) -> None:
         call = partial(write, files, path, data)
-        if _place(path, trigger.merging, in_task) == trigger.kill.where:
+        packed = "/packed-" in path  # what was merged is written with all else of the task
+        merging = trigger.merging or (packed and trigger.merged)
+        trigger.merged = trigger.merged and not packed
+        if _place(path, merging, in_task) == trigger.kill.where:
             with files._explained("write", path):
                 trigger.around(call, partial(_half, files, path, data))
         else:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from everview.errors import StoreError
 from everview.maintenance import check_at, repair
+from everview.storage.files import file_of
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 
@@ -52,6 +53,15 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flip_run(store: Path, address: str) -> None:
+    """Change a bit in the middle of a run, which may be a part of a packed file."""
+    path = store / file_of(address)
+    data = bytearray(path.read_bytes())
+    offset, _, size = (address.partition("#")[2] or f"0+{len(data)}").partition("+")
+    data[int(offset) + int(size) // 2] ^= 4
+    path.write_bytes(data)
+
+
 def numbers(folder: Path) -> list[Path]:
     return sorted((f for f in folder.glob("[0-9]*")), key=lambda f: int(f.name))
 
@@ -62,9 +72,9 @@ def runs(kind: str, owner: str | None = None) -> Damage:
     def damage(path: Path) -> None:
         found = [run.path for those in manifest_of(path).of(kind, owner).values() for run in those]
         assert found
-        for name in found[1:]:
-            (path / name).unlink(missing_ok=True)
-        flip(path / found[0])
+        for name in {file_of(run) for run in found} - {file_of(found[0])}:
+            (path / name).unlink()
+        flip_run(path, found[0])
 
     damage.__name__ = f"runs of {kind} {owner or ''}".strip()
     return damage

@@ -27,7 +27,7 @@ _ROWS = 8  # in a file
 _INSERTED = 5  # rows in a round
 _SECONDS = 10  # that time moves in a round
 
-VIEWS = ("paid", "sums", "unstopped", "newest")
+VIEWS = ("paid", "sums", "unstopped", "newest", "unpaid", "open_orders")
 
 
 def rows(answer: DataFrame) -> Rows:
@@ -74,6 +74,11 @@ class Feed:
             CREATE VIEW unstopped AS
               SELECT k FROM orders [RANGE 40 SECONDS] EXCEPT SELECT k FROM stopped [RANGE 15 SECONDS];
             CREATE VIEW newest AS SELECT k, v FROM orders [PARTITION BY k ROWS 2];
+            CREATE STREAM unpaid TIMELINE until AS
+              SELECT o.id, o.k, o.ts + INTERVAL '9' SECOND AS until FROM orders o
+              WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.k = o.k
+                                AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '9' SECOND);
+            CREATE VIEW open_orders AS SELECT k, COUNT(*) AS n FROM unpaid [RANGE 20 SECONDS] GROUP BY k;
         """
 
     def work(self, db: Database, upto: int) -> None:

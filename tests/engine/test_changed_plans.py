@@ -37,6 +37,7 @@ from everview.plan.views import KeptPlan
 from everview.reference.meaning import meaning
 from everview.rewrite import RULES, rewrite
 from everview.sql import plan_of
+from everview.storage.files import file_of
 from tests.engine.test_random_plans import (
     LATENESS,
     Table,
@@ -332,7 +333,7 @@ def test_views_over_a_view_whose_plan_was_replaced(spark: SparkSession, tmp_path
             own = views.operator_names() - views.operator_names(without={"pairs", "total", "came"})
             runs = [r for t, rs in db.manifest().of("state").items() if t.owner in own for r in rs]
             for run in runs:
-                Path(db._pipeline.store.files.full_path(run.path)).write_bytes(b"")
+                Path(db._pipeline.store.files.full_path(file_of(run.path))).write_bytes(b"")
         assert repair(str(tmp_path / "store"), spark=spark)[1]
         write(folder, *range(31, 35))
         other.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everview.algebra import nodes as N
+from everview.algebra.time import INFINITY
 from everview.catalog import Catalog
 from everview.database import explain_text as explain
 from everview.errors import EverviewError, PlanError
@@ -33,7 +34,6 @@ def test_explain_refuses_what_could_not_run() -> None:
         "SELECT v FROM s",
         "CREATE VIEW c AS SELECT time_point FROM clock",
         "CREATE VIEW l AS SELECT v FROM s$late",
-        "CREATE STREAM e TIMELINE ts AS SELECT ts FROM s",
         "CREATE TABLE t (id INT); INSERT INTO t VALUES (1) AT TIMESTAMP '2026-01-01 00:00:00'",
     ],
 )
@@ -51,6 +51,29 @@ def test_work_out_a_sliding_window() -> None:
         """
     )
     assert [(r.record, r.from_ // 10**6, r.until // 10**6) for r in answers[0].rows[1:2]] == [((1,), 2, 6)]
+
+
+def test_work_out_an_event_stream_and_a_view_over_it() -> None:
+    answers = work_out(
+        STREAM
+        + """
+        CREATE TABLE names (v INT, name STRING);
+        INSERT INTO s VALUES (1, TIMESTAMP '1970-01-01 00:00:01'), (2, TIMESTAMP '1970-01-01 00:00:03');
+        INSERT INTO names VALUES (1, 'one');
+        CREATE STREAM alone TIMELINE until AS SELECT a.v, a.ts + INTERVAL '2' SECOND AS until FROM s a
+          WHERE NOT EXISTS (SELECT 1 FROM s b WHERE b.ts > a.ts AND b.ts < a.ts + INTERVAL '2' SECOND);
+        CREATE STREAM named TIMELINE until AS SELECT n.name, a.until
+          FROM alone a JOIN names FOR SYSTEM_TIME AS OF a.until n ON n.v = a.v;
+        CREATE VIEW last AS SELECT v FROM alone [RANGE 1 SECOND];
+        """
+    )
+    second = 10**6
+    found = {a.name: [(r.record, r.from_ // second, r.until // second) for r in a.rows] for a in answers}
+    assert found == {
+        "alone": [((1, 3 * second), 3, INFINITY // second), ((2, 5 * second), 5, INFINITY // second)],
+        "named": [(("one", 3 * second), 3, INFINITY // second)],
+        "last": [((1,), 3, 4), ((2,), 5, 6)],
+    }
 
 
 @pytest.mark.parametrize("plan", [N.StrictDifference(S, R), N.MaxUnion(S, R), N.Coalesce(S), N.Split(S, 2)])

@@ -23,7 +23,7 @@ from everview.ingest.intake import IntakeResult
 from everview.maintenance import repair
 from everview.pipeline import writer
 from everview.storage import manifest as manifests
-from everview.storage.files import MEND_OR_RESTORE
+from everview.storage.files import MEND_OR_RESTORE, file_of
 from everview.storage.runs import TraceId
 from tests.engine.crash import Kill, run_victim
 from tests.engine.feeding import Feed, at, everything, put, rows
@@ -127,7 +127,7 @@ def test_a_file_of_a_run_is_missing(spark: SparkSession, tmp_path: Path) -> None
         manifest = db._pipeline.store.manifest()
     put_second(come)
     kept = manifest_of(path)
-    state = sorted(path / run.path for runs in manifest.of("state").values() for run in runs)
+    state = sorted({path / file_of(run.path) for runs in manifest.of("state").values() for run in runs})
     away = tmp_path / "away"
     away.mkdir()
     for number, file in enumerate(state[:2]):
@@ -154,13 +154,14 @@ def test_a_file_of_a_view_is_missing(spark: SparkSession, tmp_path: Path) -> Non
         db.execute(FED.format(source=f"csv('{come}')"))
         db.run()
         run = db._pipeline.store.manifest().runs(TraceId("view", "sums"))[0]
-        (path / run.path).rename(tmp_path / "away")
+        file = path / file_of(run.path)
+        file.rename(tmp_path / "away")
         refused(
             lambda: db.query("SELECT COUNT(*) FROM sums").collect(),
-            f"{path / run.path} is missing\n"
+            f"{file} is missing\n"
             "  next: everview repair mends it, or names what is lost; everview restore puts a backup back",
         )
-        (tmp_path / "away").rename(path / run.path)
+        (tmp_path / "away").rename(file)
         assert rows(db.query("SELECT k, v, n FROM sums")) == FIRST
 
 

@@ -16,7 +16,10 @@ import everview
 from everview.database import Database
 from everview.errors import EverviewError, StoreError
 from everview.execute import catalyst
+from everview.execute.lanes import lanes_of
+from everview.storage.files import file_of
 from everview.storage.runs import TraceId
+from tests.engine.damages import flip_run
 
 pytestmark = pytest.mark.spark
 
@@ -62,9 +65,8 @@ def damage(db: Database, view: str) -> bytes:
         if t.owner in own and t.part == "sums"
         for r in runs
     ]
-    path = Path(store.files.full_path(runs[0].path))
-    before = path.read_bytes()
-    path.write_bytes(bytes([before[0] ^ 1]) + before[1:])
+    before = Path(store.files.full_path(file_of(runs[0].path))).read_bytes()
+    flip_run(Path(store.files.root), runs[0].path)
     return before
 
 
@@ -126,8 +128,10 @@ def failing_expression() -> Iterator[None]:
         text = known(expression)
         return f"CAST(raise_error('odd row') AS INT) + {text}" if "41" in text and "+" in text else text
 
+    lanes_of.cache_clear()
     with patch.object(catalyst, "catalyst_sql", sql):
         yield
+    lanes_of.cache_clear()
 
 
 def test_an_expression_that_fails_as_rows_are_taken_in(spark: SparkSession, tmp_path: Path) -> None:

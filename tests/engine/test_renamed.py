@@ -35,8 +35,15 @@ MADE = """
     CREATE COMPLETE VIEW named AS SELECT n.name, h.v FROM held h JOIN names n ON h.k = n.k;
     CREATE VIEW now_in AS SELECT k, v FROM latest;
     CREATE VIEW too_late AS SELECT k, _reason FROM s$late;
+    CREATE STREAM again TIMELINE ts AS SELECT a.k, a.v, b.ts FROM s a
+      JOIN s b ON a.k = b.k AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL '15' SECOND;
+    CREATE STREAM alone TIMELINE until AS SELECT a.k, a.ts + INTERVAL '15' SECOND AS until FROM s a
+      WHERE NOT EXISTS (SELECT 1 FROM again b WHERE b.k = a.k AND b.ts > a.ts
+                        AND b.ts <= a.ts + INTERVAL '15' SECOND);
+    CREATE VIEW agains AS SELECT a.k, COUNT(*) AS n FROM again [RANGE 10 SECONDS] a JOIN held ON held.k = a.k
+      GROUP BY a.k;
 """
-VIEWS = ("held", "sums", "named", "now_in", "too_late")
+VIEWS = ("held", "sums", "named", "now_in", "too_late", "again", "alone", "agains")
 
 
 def insert(db: Database, stream: str, *given: tuple[int, int, int]) -> None:
@@ -46,13 +53,15 @@ def insert(db: Database, stream: str, *given: tuple[int, int, int]) -> None:
 
 def everything(db: Database, names: dict[str, str]) -> dict[str, object]:
     found = {view: names.get(view, view) for view in VIEWS}
-    return {v: (rows(db.query(f"SELECT * FROM {name}")), rows(db.changes(name))) for v, name in found.items()}
+    return {
+        v: (rows(db.query(f"SELECT * FROM `{name}`")), rows(db.changes(name))) for v, name in found.items()
+    }
 
 
 def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> None:
     """A store in which names change equals one in which they do not, also after a restart."""
     store = str(tmp_path / "store")
-    names = {"held": "kept", "named": "by_name"}
+    names = {"held": "kept", "named": "by_name", "again": "once more"}
     with (
         everview.connect(str(tmp_path / "always"), spark, partitions=2) as always,
         everview.connect(store, spark, partitions=2) as db,
@@ -69,6 +78,7 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
             ALTER STREAM s RENAME TO `my stream`; ALTER VIEW held RENAME TO kept;
             ALTER TABLE names RENAME TO People; ALTER VIEW named RENAME TO by_name;
             ALTER STREAM `my stream` RENAME TO t; ALTER STREAM latest RENAME TO newest;
+            ALTER STREAM again RENAME TO `once more`;
         """)
         after = db.manifest()
         assert before.run_paths() == after.run_paths(), "no file of rows is written"

@@ -181,6 +181,8 @@ class EventDriver:
             if part.queue:  # a queue is read as far as it is due
                 read[part.name] = state[part.name].filter(pl.col(UNTIL) <= b1)
                 self.touched += read[part.name].height
+            elif (ends := node.ends_to_read(part.name, inputs)) is not None:  # other rows change nothing
+                read[part.name] = state[part.name].filter(pl.col(UNTIL) > ends[0], pl.col(UNTIL) <= ends[1])
         found = node.increment(inputs, read, Slice(b0, b1, first=not self.before))
         for part_name, added in found.added.items():
             grown = pl.concat([state[part_name], added], how="diagonal")

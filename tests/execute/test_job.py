@@ -17,10 +17,11 @@ from everview.algebra.values import normal
 from everview.execute.catalyst import spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.operators.step_slices import StepSlices
 from everview.plan.lower import STRATEGIES, lower
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
-from everview.storage.files import Files
+from everview.storage.files import Files, file_of
 from everview.storage.runs import Run, TraceId
 from tests.plan.test_stages import BANDS, ONE_STAGE, R, S
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
@@ -43,7 +44,14 @@ class StepLoop:
     def step(self, given: dict[str, list[ChangeRow]], slice_: Slice) -> dict[str, list[ChangeRow]]:
         scans = {s: self._frame(given[s.relation], s.of) for s in scans_of(self.plans.values())}
         done = evaluate_slice(
-            self.spark, self.files, self.partitions, self.plans, scans, self.traces, self.number, slice_
+            self.spark,
+            self.files,
+            self.partitions,
+            self.plans,
+            scans,
+            self.traces,
+            self.number,
+            StepSlices(slice_),
         )
         emitted: dict[str, list[ChangeRow]] = {v: [] for v in self.plans}
         for view in self.plans:
@@ -132,7 +140,7 @@ def test_one_job_with_as_many_exchanges_as_stages(spark: SparkSession, tmp_path:
     tracker = spark.sparkContext.statusTracker()
     [job] = tracker.getJobIdsForGroup("ten views")
     assert len(tracker.getJobInfo(job).stageIds) == 3, "two exchanges"
-    named = {run.path for runs in run.traces.values() for run in runs}
+    named = {file_of(run.path) for runs in run.traces.values() for run in runs}
     assert {f.path for f in run.files.list_files()} == named
 
 

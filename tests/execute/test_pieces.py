@@ -23,6 +23,7 @@ from everview.execute.pieces import (
 )
 from everview.operators import ScanOperator
 from everview.operators.columnar.frame import Frame, Slice, make_frame
+from everview.operators.step_slices import StepSlices
 from everview.storage.compaction import Policy
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -52,8 +53,8 @@ def rows(values: list[tuple[int, int, int, bool]]) -> Frame:
 
 def read(run: Run, lane: InputProjection, files: Files, slice_: Slice) -> list[list[tuple[object, ...]]]:
     """What each partition gets."""
-    piece = PartitionedInputFile(run, lane.broadcast)
-    found = [piece.read(files, p, slice_) for p in range(PARTITIONS)]
+    piece = PartitionedInputFile(run, lane.broadcast, (slice_.b0, slice_.b1))
+    found = [piece.read(files, p) for p in range(PARTITIONS)]
     return [[] if frame is None else frame.rows() for frame in found]
 
 
@@ -118,14 +119,14 @@ def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
     )
     ports = {TraceId("port", old.key): inbox, TraceId("port", new.key): inbox[1:]}
     manifest = Manifest(traces={TraceId("inbox", "s"): inbox, **ports})
-    both = due([old, new], manifest, Slice(0, 5))
+    both = due([old, new], manifest, StepSlices(Slice(0, 5)))
     assert both.rest == {scan: inbox[:1]}
     assert {place: [p.run for p in pieces] for place, pieces in both.pieces.items()} == {
         (0, 0): [inbox[1]],
         (0, 1): [inbox[1]],
     }
-    assert due([old], manifest, Slice(0, 5)).rest == {scan: inbox[1:]}
-    assert due([old, new], manifest, Slice(1, 5)).rest == {scan: ()}
+    assert due([old], manifest, StepSlices(Slice(0, 5))).rest == {scan: inbox[1:]}
+    assert due([old, new], manifest, StepSlices(Slice(1, 5))).rest == {scan: ()}
 
 
 @given(st.lists(VALUES, min_size=8, max_size=8), st.integers(-1, 50), st.integers(0, 50))
@@ -154,7 +155,7 @@ def test_many_runs_that_wait_are_merged_with_their_pieces(
     slice_ = Slice(b0, b0 + length)
 
     def there(manifest: Manifest) -> list[list[tuple[object, ...]]]:
-        found = due([lane], manifest, slice_)
+        found = due([lane], manifest, StepSlices(slice_))
         assert not any(found.rest.values())
         read_ = [read(piece.run, carried(), files, slice_) for piece in found.pieces.get((0, 0), ())]
         return [sorted(row for parts in read_ for row in parts[p]) for p in range(PARTITIONS)]

@@ -16,6 +16,7 @@ from everview.execute.program import policy_of
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N, Slice
 from everview.operators.columnar.types import column_type
+from everview.operators.step_slices import StepSlices
 from everview.plan.lower import STRATEGIES, lower
 from everview.plan.stages import Port
 from everview.sql import plan_of
@@ -55,7 +56,7 @@ class Loop:
         b1 = (self.number + 1) * WIDTH
         work = Prepared.of({"v": self.plan}, self.traces)
         slice_ = Slice(self.b0, b1, first=self.number == 0)
-        [program] = work.programs(self.files, 1, self.traces, self.number, slice_)
+        [program] = work.programs(self.files, 1, self.traces, self.number, StepSlices(slice_))
         ports = [self._rows(rows, port) for port in work.stages[0].ports]
         done = program.run(ports, 0)
         self.written.append(

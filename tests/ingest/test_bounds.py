@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
 from everview.algebra.schema import Schema
 from everview.algebra.types import TIMESTAMP
-from everview.catalog import Lateness, Source, StreamEntry
-from everview.ingest.bounds import LAST, advance_bounds, record_arrivals
+from everview.catalog import Lateness, Source, StreamEntry, stream_columns
+from everview.ingest.bounds import LAST, advance_bounds, arrival_time, record_arrivals
+from everview.ingest.clauses import stamped_rows
+from everview.ingest.late import split_late
+from everview.ingest.reading import PUNCTUATES
+from everview.ingest.rows import frame_of
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.arrivals import Arrived
 from everview.storage.manifest import Manifest
@@ -82,3 +92,118 @@ def test_time_goes_on_by_the_clock_while_all_streams_are_idle() -> None:
     assert advance_bounds(late, first, now=100).bound == 10 + 100 - 30 - 7 - 1
     assert advance_bounds(late, Manifest(), now=100).bound == BEFORE_ALL, "nothing came: nothing goes on"
     assert advance_bounds([stream("a")], first, now=100).bound == 9, "without IDLE AFTER it holds time"
+
+
+def arriving(name: str, *stamped: str, idle: int | None = None) -> StreamEntry:
+    """Return a stream with two time lines, some of which are stamped on ARRIVAL."""
+    entry = stream(name, idle=idle)
+    lines = tuple(replace(line, arrival=line.column in stamped) for line in entry.timelines)
+    return replace(entry, timelines=lines)
+
+
+def test_a_line_that_is_stamped_on_arrival_goes_by_the_clock() -> None:
+    """Up to one chronon before it, also when no rows come; a clock that is set back changes nothing."""
+    entry = arriving("a", "other")
+    first = advance_bounds([entry], Manifest(), {"a": came(20, 1000)}, now=1000)
+    assert first.bounds["a"] == {"ts": 19, "other": 999}
+    assert advance_bounds([entry], first, now=1007).bounds["a"] == {"ts": 19, "other": 1006}
+    assert advance_bounds([entry], first, now=990).bounds == first.bounds
+    assert arrival_time(entry, "other", first, 990) == 1000, "after the bound"
+    assert arrival_time(entry, "other", first, 1000) == 1000
+    ended = advance_bounds([entry], first, finish=True, now=1001)
+    assert arrival_time(entry, "other", ended, 1002) <= ended.bounds["a"]["other"], "late"
+
+
+def test_an_idle_stream_does_not_move_a_line_that_goes_by_the_clock() -> None:
+    streams = [arriving("a", "other", idle=30), stream("b")]
+    first = advance_bounds(streams, Manifest(), {"a": came(10), "b": came(5000, 5000)}, now=100)
+    on = advance_bounds(streams, first, {"b": came(6000, 6000)}, now=200)
+    assert on.bound == 5999
+    assert on.bounds["a"] == {"ts": 5999, "other": 199}, "b is ahead of the clock"
+
+
+def test_a_stream_of_arrivals_is_never_passed_by() -> None:
+    """Its rows would be late else. Its other time lines go with the bound when it is idle."""
+    streams = [arriving("a", "ts", idle=30), stream("b")]
+    first = advance_bounds(streams, Manifest(), {"a": came(100), "b": came(5000)}, now=100)
+    assert first.bound == 99
+    on = advance_bounds(streams, first, now=200)
+    assert (on.bound, on.bounds["a"]) == (199, {"ts": 199, "other": 199})
+
+
+def test_a_punctuation_says_that_all_is_known_up_to_it() -> None:
+    """Neither lateness nor the last chronon counts; INSERT remembers it until the next run."""
+    for entry, newest in ((stream("a", 5), 14), (stream("a", 5, source=False), 15)):
+        beyond = replace(came(20, 30), punctuated={"ts": 12, "other": 28})
+        after = advance_bounds([entry], Manifest(), {"a": beyond})
+        assert after.bounds["a"] == {"ts": newest, "other": 28}
+        known = record_arrivals(after, {"a": replace(came(20), punctuated={"ts": 18, "other": 3})}, now=0)
+        assert known.bounds == after.bounds
+        assert advance_bounds([entry], known).bounds["a"] == {"ts": 18, "other": 28}, "it never falls"
+
+
+@dataclass(frozen=True)
+class Came:
+    """Rows of a step, as (ts, other, whether it is a punctuation), and what the clock says."""
+
+    rows: list[tuple[int, int, bool]]
+    now: int
+
+
+INSTANTS = st.integers(0, 60)
+STEPS = st.lists(
+    st.builds(Came, st.lists(st.tuples(INSTANTS, INSTANTS, st.booleans()), max_size=4), INSTANTS), max_size=6
+)
+
+
+@given(
+    st.integers(0, 9),
+    st.booleans(),
+    st.sampled_from([(), ("ts",), ("other",), ("ts", "other")]),
+    st.none() | st.integers(1, 30),
+    STEPS,
+)
+def test_rows_are_late_by_the_bounds_of_the_steps_before(
+    lateness: int, source: bool, stamped: tuple[str, ...], idle: int | None, steps: list[Came]
+) -> None:
+    """Each row and each bound, by their definitions."""
+    lines = tuple(
+        Lateness(name, 0 if name in stamped else late, name in stamped)
+        for name, late in (("ts", lateness), ("other", 2 * lateness))
+    )
+    columns = stream_columns(COLUMNS.fields, ["ts", "other"])
+    entry = StreamEntry("a", columns, lines, (), idle, Source("csv", "a") if source else None)
+    manifest = Manifest()
+    taken: list[tuple[dict[str, int], bool]] = []
+    for number, step in enumerate(steps, 1):
+        before = {line.column: manifest.bounds.get("a", {}).get(line.column, BEFORE_ALL) for line in lines}
+        times = [
+            {
+                name: max(step.now, before[name] + 1) if name in stamped else t
+                for name, t in (("ts", ts), ("other", other))
+            }
+            for ts, other, _ in step.rows
+        ]
+        good = [all(t > before[name] for name, t in row.items()) for row in times]
+        frame = frame_of([row[:2] for row in step.rows], columns.types, [row[0] for row in step.rows])
+        frame = frame.with_columns(pl.Series(PUNCTUATES, [row[2] for row in step.rows], pl.Boolean))
+        found, late, arrived = split_late(
+            stamped_rows(frame, entry, manifest, step.now), entry, manifest, number
+        )
+        assert (arrived.rows, arrived.late) == (sum(good), len(good) - sum(good))
+        assert (0 if late is None else late.height) == arrived.late
+        kept = [row for row, is_good in zip(times, good, strict=True) if is_good]
+        assert found.select(pl.col("c0", "c1").cast(pl.Int64)).rows() == [(r["ts"], r["other"]) for r in kept]
+        marks = [row[2] for row, is_good in zip(step.rows, good, strict=True) if is_good]
+        taken += zip(kept, marks, strict=True)
+        heard = step.now if kept or "a" not in manifest.heard else manifest.heard["a"]
+        manifest = advance_bounds([entry], manifest, {"a": arrived}, now=step.now)
+        is_silent = idle is not None and step.now - heard >= idle
+        for line in lines:
+            name = line.column
+            reached = [before[name], *(row[name] for row, mark in taken if mark)]
+            reached += [step.now - 1] if line.arrival else []
+            if not line.arrival:
+                reached += [row[name] - line.lateness - (1 if source else 0) for row, _ in taken]
+                reached += [manifest.bound] if is_silent else []
+            assert manifest.bounds["a"][name] == max(reached)

@@ -63,11 +63,16 @@ def sometimes_fused(plans: Mapping[str, N.Node], rng: random.Random, strategy: s
 WAYS = (node_by_node, in_stages, fused, sometimes_fused)
 
 
-def check(plans: Mapping[str, N.Node], seed: int, strategy: str = "UPA") -> None:
+def check(
+    plans: Mapping[str, N.Node],
+    seed: int,
+    strategy: str = "UPA",
+    draw_inputs: Callable[[random.Random], Inputs] = random_inputs,
+) -> None:
     """Plans over random inputs in random slices: every instant as the reference says."""
     for way in WAYS:
         rng = random.Random(seed)
-        inputs = random_inputs(rng)
+        inputs = draw_inputs(rng)
         steps = sorted(rng.randrange(-2, DOMAIN.stop) for _ in range(rng.randrange(1, 5)))
         bounds = [*steps, DOMAIN.stop + 50]
         step = way(plans, rng, strategy)

@@ -124,6 +124,8 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             return "drop " + (", ".join(gone) or "nothing")
         case S.Resume(name):
             return f"resume {name}"
+        case S.ReplayRows(stream, kind, where):
+            return f"replay {stream}${kind}" + ("" if where is None else f" where {expression_sql(where)}")
         case S.Rename(name, new_name, rewritten):
             declare(statement, catalog)
             texts = [_entry(e) for e in rewritten]

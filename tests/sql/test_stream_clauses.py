@@ -7,10 +7,10 @@ import json
 import pytest
 
 from everview.catalog import Catalog, Lateness, StreamEntry
-from everview.compile import require_plain_stream, stream_facts
-from everview.errors import EverviewError, PlanError
+from everview.compile import stream_facts
+from everview.errors import EverviewError
 from everview.query.create import create_sql
-from everview.sql import bind_script, declare
+from everview.sql import bind_script, check_conditions, declare
 
 SQL = """CREATE STREAM clicks (
   usr STRING, kind STRING, `check` INT, b TIMESTAMP, e TIMESTAMP, received TIMESTAMP,
@@ -60,9 +60,14 @@ def test_a_check_is_known_to_the_analysis() -> None:
     assert {c.name for c in facts.check.columns()} == {"usr", "b", "e", "check"}
 
 
-def test_a_stream_with_them_does_not_run_yet() -> None:
-    with pytest.raises(PlanError, match="CHECK of the stream 'clicks' binds, but does not run yet"):
-        require_plain_stream(clicks(catalog_of(SQL)))
+def test_a_new_name_stands_in_the_conditions() -> None:
+    sql = """CREATE STREAM clicks (usr STRING, e TIMESTAMP, TIMELINE e, CHECK (clicks.usr <> 'clicks.usr'))
+      PUNCTUATE WHEN Clicks.usr = 'end'; ALTER STREAM clicks RENAME TO `my clicks`"""
+    entry = catalog_of(sql).get("my clicks")
+    assert isinstance(entry, StreamEntry)
+    assert entry.checks == ("`my clicks`.usr <> 'clicks.usr'",)
+    assert entry.punctuate == "`my clicks`.usr = 'end'"
+    assert {c.relation for e in check_conditions(entry) for c in e.columns()} == {"my clicks"}
 
 
 @pytest.mark.parametrize(

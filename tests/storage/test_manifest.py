@@ -14,7 +14,7 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import BEFORE_ALL, make_frame
 from everview.storage import manifest as manifests
 from everview.storage.files import FileMissing, Files
-from everview.storage.manifest import DamagedManifest, Manifest
+from everview.storage.manifest import MANIFEST_FORMAT, DamagedManifest, Manifest
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
 
@@ -85,14 +85,14 @@ def test_traces() -> None:
 
 def test_a_newer_format_is_refused(files: Files) -> None:
     manifests.write(files, Manifest(1))
-    body = json.loads(Manifest(2).to_json()) | {"format": 4, "body": "who knows"}
+    body = json.loads(Manifest(2).to_json()) | {"format": MANIFEST_FORMAT + 1, "body": "who knows"}
     files.write("manifests/00000002.json", json.dumps(body).encode())
     for only_reading in (False, True):
         with pytest.raises(StoreError) as caught:
             manifests.read_latest(files, only_reading)
         assert str(caught.value) == (
             f"{files}/manifests/00000002.json: it was written by a newer Everview "
-            "(format 4, this one reads 3)\n  next: upgrade Everview"
+            f"(format {MANIFEST_FORMAT + 1}, this one reads {MANIFEST_FORMAT})\n  next: upgrade Everview"
         )
 
 

@@ -270,3 +270,36 @@ def test_a_mistake_is_one_message_and_exit_code_1(arguments: list[str], said: st
     assert said in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--to", "2026-01-01"),
+            "the store has not run yet: there is nothing to take back\n  next: everview run",
+        ),
+        (("--to", "yesterday"), "--to: 'yesterday' is no timestamp\n  next: write it as 2026-01-31T23:59:59"),
+        (("--to", "2026-01-01", "--reject-after", "soon"), "--reject-after: 'soon' is no timestamp"),
+        (("--to", "2026-01-01", "--format", "xml"), "an answer is not shown as 'xml'"),
+    ],
+)
+def test_mistakes_of_rewind(arguments: tuple[str, ...], said: str, store: str) -> None:
+    done = everview("rewind", *arguments, "--path", store)
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+
+
+def test_a_rewind_needs_an_instant_a_store_and_its_lock(store: str, tmp_path: Path) -> None:
+    assert "Missing option '--to'" in process("rewind", "--path", store).stderr
+    done = everview("rewind", "--to", "2026-01-01", "--path", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        1,
+        f"there is no Everview store at {tmp_path / 'none'}",
+    )
+    with connect(store) as db:
+        db.execute("CREATE TABLE t (k INT)")
+        locked = process("rewind", "--to", "2026-01-01", "--path", store)
+    assert locked.returncode == 1
+    assert "is being written by process" in locked.stderr
+    assert "next: stop that process first" in locked.stderr

@@ -19,6 +19,7 @@ from everview.catalog.entries import (
     Entry,
     EventStreamEntry,
     FedEntry,
+    QueryEntry,
     StreamEntry,
     TableEntry,
     TaggedEntry,
@@ -62,17 +63,17 @@ def with_last_addition(entry: FedEntry, step: int, read: int) -> FedEntry:
     return replace(entry, additions=(*earlier, replace(last, step=step, read=read)))
 
 
-def with_read_columns(view: ViewEntry, name: str, number: int) -> ViewEntry:
-    """Return a view that reads so many columns of a stream or table, unless it reads fewer already."""
+def with_read_columns(view: QueryEntry, name: str, number: int) -> QueryEntry:
+    """Return an entry that reads so many columns of a stream or table, unless it reads fewer already."""
     known = dict(view.read_columns)
     return view if name in known else replace(view, read_columns=(*view.read_columns, (name, number)))
 
 
-def readers(name: str, entries: Iterable[Entry]) -> list[ViewEntry]:
-    """Return the views that read a stream or table themselves, also by a tagged stream over it."""
+def readers(name: str, entries: Iterable[Entry]) -> list[QueryEntry]:
+    """Return the entries that read a stream or table themselves, also by a tagged stream over it."""
     every = list(entries)
     tagged = {e.name for e in every if isinstance(e, TaggedEntry) and e.over == name}
-    return [e for e in every if isinstance(e, ViewEntry) and not {name, *tagged}.isdisjoint(e.depends_on)]
+    return [e for e in every if isinstance(e, QueryEntry) and not {name, *tagged}.isdisjoint(e.depends_on)]
 
 
 def require_free_name(entry: Entry, new_name: str, used: Entry | None) -> None:
@@ -107,16 +108,13 @@ def renamed_entry(entry: Entry, old: str, new: str) -> Entry:
             return replace(entry, name=new, created_as=entry.created_as or old)
         case TaggedEntry():
             return replace(entry, name=name(entry.name), over=name(entry.over))
-        case ViewEntry():
+        case ViewEntry() | EventStreamEntry():
             return replace(
                 entry,
                 name=name(entry.name),
                 depends_on=tuple(map(name, entry.depends_on)),
                 read_columns=tuple((name(n), number) for n, number in entry.read_columns),
             )
-        case EventStreamEntry():
-            depends_on = tuple(map(name, entry.depends_on))
-            return replace(entry, name=name(entry.name), depends_on=depends_on)
     return entry
 
 

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
 
+import msgspec
+
 from everview.algebra.nodes import Node
 from everview.algebra.schema import Field
 from everview.algebra.time import SECOND
@@ -177,10 +179,15 @@ class Catalog:
         self._change(with_last_addition(entry, step, read))
 
     def rename(self, name: str, new_name: str, rewritten: Iterable[Entry] = ()) -> None:
-        """Rename an entry; `rewritten` are the entries that depend on it, with the SQL that names it so."""
+        """Rename an entry; `rewritten` are the entries with SQL that names it so.
+
+        These are entries that depend on it, and perhaps itself under its new name.
+        """
         entry = self.get(name)
         require_free_name(entry, new_name, self.entries.get(new_name.casefold()))
         after = {e.name: e for e in rewritten}
+        if new_name in after:
+            after[entry.name] = after[new_name]
         changed = [after.get(e.name) or renamed_entry(e, entry.name, new_name) for e in self]
         for gone in (entry.name, *self.dependants(entry.name)):
             self._bound.pop(gone.casefold(), None)
@@ -220,7 +227,11 @@ class Catalog:
             **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
             "entries": [encode_entry(e) for e in self],
         }
-        return json.dumps(body, indent=2, ensure_ascii=False)
+        # The encoder of the standard library is slow where it indents, and a catalog is saved for each name.
+        try:
+            return msgspec.json.format(json.dumps(body, ensure_ascii=False), indent=2)
+        except UnicodeEncodeError:  # half a surrogate pair in a name
+            return json.dumps(body, indent=2, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Catalog:

@@ -62,8 +62,11 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
             out["depends_on"] = list(entry.depends_on)
             out |= {"read_columns": dict(entry.read_columns)} if entry.read_columns else {}
         case EventStreamEntry():
-            out |= {"sql": entry.sql, "timelines": list(entry.timelines)}
+            history = "forever" if entry.history == INFINITY else entry.history
+            out |= {"sql": entry.sql, "timelines": list(entry.timelines), "history": history}
+            out |= {"least_changes": entry.least_changes} if entry.least_changes else {}
             out["depends_on"] = list(entry.depends_on)
+            out |= {"read_columns": dict(entry.read_columns)} if entry.read_columns else {}
     return out
 
 
@@ -116,7 +119,16 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 d.get("least_changes", 0),
             )
         case "event stream":
-            return EventStreamEntry(name, d["sql"], tuple(d["timelines"]), tuple(d["depends_on"]))
+            history = d.get("history", "forever")
+            return EventStreamEntry(
+                name,
+                d["sql"],
+                tuple(d["timelines"]),
+                tuple(d["depends_on"]),
+                INFINITY if history == "forever" else history,
+                d.get("least_changes", 0),
+                tuple(d.get("read_columns", {}).items()),
+            )
     raise StoreError(
         f"the catalog has an entry of an unknown kind: {d['kind']}", next_step="upgrade Everview"
     )

@@ -94,6 +94,11 @@ class StreamEntry:
         return len(self.columns) - self.additions[0].before if self.additions else 0
 
     @property
+    def stamped(self) -> tuple[str, ...]:
+        """The columns that the clock stamps when a row is taken in."""
+        return tuple(line.column for line in self.timelines if line.arrival)
+
+    @property
     def depends_on(self) -> tuple[str, ...]:
         return ()
 
@@ -163,7 +168,7 @@ class ViewEntry:
     least_changes: int = 0
     kind = "view"
 
-    def remembers_more(self, other: ViewEntry) -> bool:
+    def remembers_more(self, other: QueryEntry) -> bool:
         """Return whether changes that the other view forgets are retained by this one.
 
         >>> day, year = ViewEntry("v", "", history=1), ViewEntry("v", "", history=365)
@@ -172,29 +177,69 @@ class ViewEntry:
         >>> ViewEntry("v", "", history=1, least_changes=9).remembers_more(day)
         True
         """
-        return other.history < INFINITY and (
-            self.history > other.history or self.least_changes > other.least_changes
-        )
+        return _remembers_more(self, other)
 
 
 @dataclass(frozen=True)
 class EventStreamEntry:
-    """A stream that an event query defines (paper 3)."""
+    """A stream that an event query defines (paper 3); its rows are retained as the changes of a view are.
+
+    `read_columns` is as for views.
+    """
 
     name: str
     sql: str
     timelines: tuple[str, ...]
     depends_on: tuple[str, ...] = ()
+    history: int = INFINITY
+    least_changes: int = 0
+    read_columns: tuple[tuple[str, int], ...] = ()
     kind = "event stream"
+
+    @property
+    def complete(self) -> bool:
+        return False
+
+    def remembers_more(self, other: QueryEntry) -> bool:
+        """Return whether rows that the other stream forgets are retained by this one."""
+        return _remembers_more(self, other)
 
 
 FedEntry = StreamEntry | TableEntry  # an entry that receives rows, from a source or by INSERT
+QueryEntry = ViewEntry | EventStreamEntry  # an entry that a query defines
 Entry = StreamEntry | TaggedEntry | TableEntry | ViewEntry | EventStreamEntry
+
+
+def _remembers_more(one: QueryEntry, other: QueryEntry) -> bool:
+    return other.history < INFINITY and (
+        one.history > other.history or one.least_changes > other.least_changes
+    )
 
 
 def narrowed_entry(entry: FedEntry, number: int) -> FedEntry:
     """Return a stream or table with its first columns only, as it was before others were added."""
     return replace(entry, columns=Schema(entry.columns.fields[:number]))
+
+
+def given_entry(entry: FedEntry) -> FedEntry:
+    """Return a stream or table with the columns that its source or INSERT gives: without stamped ones.
+
+    >>> ts, at = Field("ts", TIMESTAMP), Field("at", TIMESTAMP)
+    >>> s = StreamEntry("s", Schema((at, ts)), (Lateness("ts"), Lateness("at", arrival=True)))
+    >>> given_entry(s).columns.names, given_entry(s).timelines
+    (('ts',), (Lateness(column='ts', lateness=0, arrival=False),))
+    """
+    if isinstance(entry, TableEntry) or not entry.stamped:
+        return entry
+    gone = entry.stamped  # columns that were added since come after these
+    return replace(
+        entry,
+        columns=Schema(tuple(f for f in entry.columns if f.name not in gone)),
+        timelines=tuple(line for line in entry.timelines if not line.arrival),
+        not_null=tuple(name for name in entry.not_null if name not in gone),
+        additions=tuple(replace(a, before=a.before - len(gone)) for a in entry.additions),
+        read_as=None if entry.read_as is None else entry.read_as - len(gone),
+    )
 
 
 def kind_with_article(entry: Entry) -> str:

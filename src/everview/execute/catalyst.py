@@ -14,7 +14,7 @@ from everview.algebra.text import Written, literal_sql, type_sql
 from everview.algebra.time import INFINITY, LEAST, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.execute.guards import catalyst_sql
-from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
+from everview.operators.columnar.frame import BEFORE_ALL, CHANGE, FROM, UNTIL, N
 
 _TYPES: dict[T.DataType, S.DataType] = {
     T.BOOLEAN: S.BooleanType(), T.TINYINT: S.ByteType(), T.SMALLINT: S.ShortType(), T.INT: S.IntegerType(),
@@ -144,6 +144,13 @@ def _output(expression: Expression, row: Row) -> str:
 @_through.register
 def _(node: P.NegateOperator, row: Row) -> Row:
     return replace(row, n=f"(-{row.n})")
+
+
+@_through.register
+def _(node: P.EventOutputOperator, row: Row) -> Row:
+    time = f"unix_micros({row.columns[node.first_line]})"
+    seen = () if node.after == BEFORE_ALL else (f"({time} > {long_sql(node.after)})",)
+    return replace(row, begin=time, end=long_sql(INFINITY), conditions=(*row.conditions, *seen))
 
 
 @_through.register

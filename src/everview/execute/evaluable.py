@@ -16,7 +16,8 @@ from everview import operators as P
 from everview.algebra.expressions import Call, Column, Expression, Literal
 from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
-from everview.catalog import ViewEntry
+from everview.algebra.types import DataType
+from everview.catalog import QueryEntry, StreamEntry
 from everview.errors import PlanError
 from everview.execute.catalyst import Row, spark_schema
 from everview.execute.spark_errors import first_line
@@ -26,7 +27,7 @@ _REGEX = ("rlike", "regexp_count", "regexp_extract", "regexp_replace")
 
 
 def require_evaluable(
-    session: SparkSession, views: Sequence[ViewEntry], plans: Mapping[str, P.Operator]
+    session: SparkSession, views: Sequence[QueryEntry], plans: Mapping[str, P.Operator]
 ) -> None:
     """Refuse a view with an expression that Spark does not accept. No job runs.
 
@@ -43,23 +44,48 @@ def require_evaluable(
 
 
 def _require_expressions(
-    session: SparkSession, view: ViewEntry, node: P.Operator, expressions: Sequence[Expression]
+    session: SparkSession, view: QueryEntry, node: P.Operator, expressions: Sequence[Expression]
 ) -> None:
+    where = f"the view '{view.name}'"
     for expression in expressions:
-        _require_patterns(session, view.name, view.sql, expression)
-    if _refusal(session, node, expressions) is None:
+        broken = _broken_pattern(session, where, view.sql, expression)
+        if broken is not None:
+            raise broken.of_view(view.name)
+    types = node.inputs[0].types
+    if _refusal(session, types, expressions) is None:
         return
     for expression in expressions:
-        error = _refusal(session, node, [expression])
+        error = _refusal(session, types, [expression])
         if error is not None:
-            shown = f"{expression_sql(expression)} in the view '{view.name}'"
+            shown = f"{expression_sql(expression)} in {where}"
             what = f"Spark cannot evaluate {shown}: {first_line(error)}"
             raise PlanError(what, next_step="write it in another way").of_view(view.name) from error
 
 
-def _refusal(session: SparkSession, node: P.Operator, expressions: Sequence[Expression]) -> Exception | None:
-    """Return the error that Spark raises for expressions over the input of an operator, if any."""
-    types = node.inputs[0].types
+def require_stream_conditions(
+    session: SparkSession, stream: StreamEntry, conditions: Mapping[str, Expression]
+) -> None:
+    """Refuse a stream with a condition over c0, c1, … that Spark does not accept. No job runs.
+
+    Conditions have the text of their clause as a key.
+    """
+    where = f"the stream '{stream.name}'"
+    for clause, condition in conditions.items():
+        broken = _broken_pattern(session, where, None, condition)
+        if broken is not None:
+            raise broken
+        error = _refusal(session, stream.columns.types, [condition])
+        if error is not None:
+            raise PlanError(
+                f"Spark cannot evaluate {clause} of {where}: {first_line(error)}",
+                next_step="write it in another way",
+            ) from error
+
+
+def _refusal(
+    session: SparkSession, types: tuple[DataType, ...], expressions: Sequence[Expression]
+) -> Exception | None:
+    """Return the error that Spark raises for expressions over rows with columns of these types, if any."""
     row = Row.of([P.column(i) for i in range(len(types))], types)
     try:
         frame = session.createDataFrame([], spark_schema(types)).selectExpr(*map(row.text, expressions))
@@ -85,8 +111,10 @@ def _expressions(
         yield from _expressions(below, seen)
 
 
-def _require_patterns(session: SparkSession, view: str, sql: str, expression: Expression) -> None:
-    """Refuse constant patterns that Java cannot read; in a step they would give NULL for every row."""
+def _broken_pattern(
+    session: SparkSession, where: str, sql: str | None, expression: Expression
+) -> PlanError | None:
+    """Return the error for a constant pattern that Java cannot read; it would give NULL for every row."""
     for part in expression.walk():
         match part:
             case Call(name, (_, Literal(str(pattern)), *_)) if name in _REGEX and not is_surely_valid(
@@ -95,9 +123,11 @@ def _require_patterns(session: SparkSession, view: str, sql: str, expression: Ex
                 try:
                     session._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
                 except (PySparkException, Py4JJavaError) as error:
-                    problem = first_line(error)
-                    raise PlanError(
-                        f"{string_sql(pattern)} in the view '{view}' is no regular expression: {problem}",
-                        place=place_of_text(sql, pattern),
+                    found = PlanError(
+                        f"{string_sql(pattern)} in {where} is no regular expression: {first_line(error)}",
+                        place=None if sql is None else place_of_text(sql, pattern),
                         next_step="a backslash, written \\\\, before a character makes it stand for itself",
-                    ).of_view(view) from error
+                    )
+                    found.__cause__ = error
+                    return found
+    return None

@@ -15,7 +15,7 @@ from everview.execute.job import chain, comes_alone
 from everview.execute.prepare import Evaluated, Pieces, Prepared
 from everview.execute.program import Program, StageReport
 from everview.execute.tasks import StageTask
-from everview.operators.columnar.frame import Slice
+from everview.operators.step_slices import StepSlices
 from everview.storage.files import Files
 from everview.storage.records import decode_record
 from everview.storage.runs import Traces
@@ -31,7 +31,7 @@ def evaluate_slice(
     scans: Mapping[P.ScanOperator, DataFrame | None],
     before: Traces,
     step: int,
-    slice_: Slice,
+    slices: StepSlices,
     *,
     named: Callable[[P.Operator], str] = attrgetter("name"),
     pieces: Pieces = MappingProxyType({}),
@@ -42,12 +42,13 @@ def evaluate_slice(
     keeps its state. The files that are written may not yet be on the disk.
     """
     work = Prepared.of(plans, before, named)
-    programs = work.programs(without_fsync(files), partitions, before, step, slice_, pieces)
-    if _is_small(programs, pieces) and comes_alone(work.stages[0], scans, slice_.first):
-        return work.evaluated(_done_here(programs[0], partitions), before)
+    programs = work.programs(without_fsync(files), partitions, before, step, slices, pieces)
+    if _is_small(programs, pieces) and all(comes_alone(s, scans, slices) for s in work.stages):
+        here = (report for program in programs for report in _done_here(program, partitions))
+        return work.evaluated(here, before)
     tasks = [partial(StageTask, program) for program in programs]
     woken = {stage for stage, _ in pieces}
-    frames = chain(session, work.stages, scans, partitions, slice_.first, tasks, woken)
+    frames = chain(session, work.stages, scans, partitions, slices, tasks, woken)
     lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
     return work.evaluated(
         (report for line in lines for report in decode_record(line.run, list[StageReport])), before
@@ -55,11 +56,9 @@ def evaluate_slice(
 
 
 def _is_small(programs: Sequence[Program], pieces: Pieces) -> bool:
-    """Return whether a step is faster in the driver than as a Spark job: one stage, and few rows in all."""
-    if len(programs) != 1:
-        return False
+    """Return whether a step is faster in the driver than as a Spark job: few rows in all."""
     rows = sum(piece.run.rows for found in pieces.values() for piece in found)
-    return rows + programs[0].state_rows <= SMALL
+    return bool(programs) and rows + sum(program.state_rows for program in programs) <= SMALL
 
 
 def _done_here(program: Program, partitions: int) -> list[StageReport]:

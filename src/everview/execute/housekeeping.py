@@ -6,6 +6,7 @@ state of operators is merged by the tasks that read it.
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace as replace_run
 from pyspark.sql import SparkSession
 
 from everview.algebra.time import INFINITY
-from everview.catalog import Catalog, StreamEntry, ViewEntry
+from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, ViewEntry
 from everview.execute.kept import REPLACED
 from everview.execute.pieces import merge_waiting, pieces_of
 from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
@@ -24,6 +25,7 @@ from everview.plan.views import next_name
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
+from everview.storage.packs import move_runs, packing
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
 
@@ -36,11 +38,12 @@ _MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and
 
 def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
     """Return the instant up to which the changes of each view may be forgotten."""
-    seen = min(manifest.bound, manifest.present)
     ended = {
         e.name: manifest.forgotten.get(e.name, BEFORE_ALL) if e.least_changes else seen - e.history
         for e in catalog
-        if isinstance(e, ViewEntry) and e.history < INFINITY and seen > BEFORE_ALL + e.history
+        if isinstance(e, QueryEntry)
+        and e.history < INFINITY
+        and (seen := _seen(manifest, e)) > BEFORE_ALL + e.history
     }
     return {
         TraceId("view", name, part): instant
@@ -50,25 +53,41 @@ def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
     }
 
 
+def _seen(manifest: Manifest, entry: QueryEntry) -> int:
+    """Return how far a view or an event stream has come, from where its history is counted back."""
+    if isinstance(entry, EventStreamEntry):
+        newest = (run.greatest_from for run in manifest.runs(TraceId("view", entry.name)))
+        known = manifest.event_bounds.get(entry.name, {}).get(entry.timelines[0], BEFORE_ALL)
+        # Without history no row is left by which to tell: all up to the bound may be forgotten.
+        return min(known, max(newest, default=BEFORE_ALL if entry.history else known))
+    return min(manifest.bound, manifest.present)
+
+
+def _last_instant(run: Run, entry: object) -> int:
+    """Return the instant up to which a run tells something: rows of event streams never end."""
+    return run.greatest_from if isinstance(entry, EventStreamEntry) else run.greatest_until
+
+
 def _forgotten(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
     """Return up to which instant views forget their changes that retain a number of them in any case.
 
     Whole runs are forgotten, the oldest first, as long as enough changes are left.
     """
-    seen = min(manifest.bound, manifest.present)
     found = {}
     for entry in catalog:
-        if not isinstance(entry, ViewEntry) or not entry.least_changes:
+        if not isinstance(entry, QueryEntry) or not entry.least_changes:
             continue
+        seen = _seen(manifest, entry)
         instant = manifest.forgotten.get(entry.name, BEFORE_ALL)
         traces = [TraceId("view", entry.name, part) for part in ("", REPLACED)]
-        runs = sorted((r for t in traces for r in manifest.runs(t)), key=lambda run: run.greatest_until)
+        ends = {r.path: _last_instant(r, entry) for t in traces for r in manifest.runs(t)}
+        runs = sorted((r for t in traces for r in manifest.runs(t)), key=lambda run: ends[run.path])
         left = sum(run.rows for run in runs)
         for run in runs:
             left -= run.rows
-            if left < entry.least_changes or run.greatest_until > seen - entry.history:
+            if left < entry.least_changes or ends[run.path] > seen - entry.history:
                 break
-            instant = max(instant, run.greatest_until)
+            instant = max(instant, ends[run.path])
         if instant > BEFORE_ALL:
             found[entry.name] = instant
     return found
@@ -97,13 +116,14 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
         if passed or trace.owner not in (alive if trace.kind == "state" else names):
             changed[trace] = ()
         elif trace.kind == "inbox" and trace.owner in sources:
-            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.bound)
+            changed[trace] = tuple(r for r in runs if r.greatest_from > manifest.seen)
         elif trace.kind == "complete":
             changed[trace] = tuple(
                 r for r in runs if r.greatest_until > min(manifest.bound, manifest.present)
             )
         elif trace in ended:
-            changed[trace] = tuple(r for r in runs if r.greatest_until > ended[trace])
+            entry = catalog.entries.get(trace.owner)
+            changed[trace] = tuple(r for r in runs if _last_instant(r, entry) > ended[trace])
     left = manifest.with_traces(changed)
     return left.with_traces(pieces_of(left))
 
@@ -130,6 +150,12 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
     that a slice reads only its own. Where many runs of them wait, they are few rows each, and merged at once.
     """
+    with packing(files, manifest.step) as packed:
+        merged = _merge(session, packed, manifest, catalog)
+        return merged.with_traces(move_runs(merged.traces, packed, merged.step))
+
+
+def _merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
     manifest = manifest.with_traces(merge_waiting(manifest, files, POLICY))
     ended = horizons(manifest, catalog)
     seen = min(manifest.bound, manifest.present)
@@ -140,7 +166,7 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
         horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
         waiting = trace.kind in ("inbox", "late", "rejected")
         passed = [r for r in runs if not waiting or r.greatest_from <= manifest.bound]
-        policy = _ANSWERS if trace.kind == "complete" else POLICY
+        policy = _ANSWERS if trace.kind == "complete" else _policy(trace)
         groups += [(trace, tuple(g), horizon) for g in merges(passed, policy, horizon)]
     if not groups:
         return manifest
@@ -154,16 +180,27 @@ def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cata
     return manifest.with_traces(_replaced(manifest, groups, merged))
 
 
+def _policy(trace: TraceId) -> Policy:
+    """Return when runs of a trace are merged; those of different views not all in the same steps."""
+    return replace(
+        POLICY, fan=POLICY.fan + zlib.crc32(trace.owner.encode("utf-8", "surrogatepass")) % POLICY.fan
+    )
+
+
 def merge_inserted(files: Files, manifest: Manifest, name: str) -> Manifest:
     """Merge small runs of rows that were inserted into a stream or a table, of which each insertion adds one.
 
-    Rows that wait for the bound stay apart from those that have passed it.
+    Rows that wait for the bound stay apart from those that have passed it, and rows that event queries have
+    seen from those that they have not.
     """
     groups: _MergeGroups = []
     for trace in (TraceId("inbox", name), TraceId("late", name)):
         runs = [run for run in manifest.runs(trace) if run.rows < POLICY.small]
-        for passed in (True, False):
-            side = [run for run in runs if (run.greatest_from <= manifest.bound) == passed]
+        new = {run.path for run in manifest.new_arrivals(runs)}
+        sides: dict[tuple[bool, bool], list[Run]] = defaultdict(list)
+        for run in runs:
+            sides[run.greatest_from <= manifest.bound, run.path in new].append(run)
+        for side in sides.values():
             groups += [(trace, tuple(group), BEFORE_ALL) for group in merges(side, POLICY, BEFORE_ALL)]
     merged = by_trace(MergeTask(groups, files, manifest.step).merged(range(len(groups))))
     return manifest.with_traces(_replaced(manifest, groups, merged))
@@ -201,7 +238,8 @@ class MergeTask:
             small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
             if not small.is_empty():
                 written = write_run(trace, small, self.files, self.step, merged=True)
-                yield trace, replace_run(written, places=runs[0].places)
+                step = max(run.step for run in runs)  # whether event queries have seen the rows goes by it
+                yield trace, replace_run(written, places=runs[0].places, step=step)
 
 
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:

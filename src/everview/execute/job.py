@@ -23,6 +23,7 @@ from everview.execute.catalyst import Row, column_value_sql, long_sql, null_sql,
 from everview.execute.exchange import LINE, PARTITION, SIDE, Exchange, Leg, SlotLayout, by_number, slot
 from everview.execute.lanes import InputProjection, ProjectedRows, ProjectionsByNumber, projected_column
 from everview.operators.columnar.frame import CHANGE, N
+from everview.operators.step_slices import StepSlices
 from everview.plan.stages import Stage
 
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
@@ -53,7 +54,7 @@ def chain(
     stages: Sequence[Stage],
     scans: Mapping[P.ScanOperator, DataFrame | None],
     partitions: int,
-    first: bool,
+    slices: StepSlices,
     tasks: Sequence[Task],
     woken: Container[int] = (),
 ) -> list[DataFrame]:
@@ -64,7 +65,7 @@ def chain(
     ends: list[DataFrame] = []
     handed_on: _HandedOn | None = None
     for number, (stage, task) in enumerate(zip(stages, tasks, strict=True)):
-        read = _Reading(session, stage, scans, first, handed_on)
+        read = _Reading(session, stage, scans, slices, handed_on)
         frames, given = read.to_their_place(partitions) if stage.exchanges else read.where_they_are()
         beats = handed_on is None and (stage.exchanges or number in woken)
         if not frames and not beats:
@@ -89,15 +90,18 @@ def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
     return session.range(0, partitions, 1, partitions).selectExpr(f"-1 AS {SIDE}", f"id AS {N}")
 
 
-def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool) -> bool:
+def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], slices: StepSlices) -> bool:
     """Return whether no rows come to a stage through Spark."""
-    bases = [path.base for port in stage.ports for path in port.paths]
-    return not any(
-        isinstance(base, int)
-        or (isinstance(base, P.ScanOperator) and scans[base] is not None)
-        or (isinstance(base, P.ConstantOperator) and first)
-        for base in bases
-    )
+    return not any(_brings_rows(path.base, scans, slices) for port in stage.ports for path in port.paths)
+
+
+def _brings_rows(
+    base: P.Operator | int, scans: Mapping[P.ScanOperator, DataFrame | None], slices: StepSlices
+) -> bool:
+    """Return whether rows come through Spark from the base of a path."""
+    if isinstance(base, P.ScanOperator):
+        return scans[base] is not None
+    return isinstance(base, int) or (isinstance(base, P.ConstantOperator) and slices.of_operator(base).first)
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class _Reading:
     session: SparkSession
     stage: Stage
     scans: Mapping[P.ScanOperator, DataFrame | None]
-    first: bool
+    slices: StepSlices
     handed_on: _HandedOn | None
 
     def to_their_place(self, partitions: int) -> tuple[list[DataFrame], SlotLayout]:
@@ -121,7 +125,7 @@ class _Reading:
             if isinstance(base, int):
                 from_stage[base] = legs
             else:
-                frame = _source(self.session, base, self.scans, self.first)
+                frame = _source(self.session, base, self.scans, self.slices)
                 frames += [] if frame is None else [exchange.from_source(frame, legs)]
         if self.handed_on is not None:
             frames.insert(0, exchange.from_stage(self.handed_on.frame, from_stage))
@@ -142,7 +146,7 @@ class _Reading:
         if self.handed_on is not None:
             frames.append(staying.several(self.handed_on.frame, handed_on))
         for base in sources:
-            frame = _source(self.session, base, self.scans, self.first)
+            frame = _source(self.session, base, self.scans, self.slices)
             if frame is not None:
                 line = [] if self.handed_on is None else [f"{null_sql(T.STRING)} AS {LINE}"]
                 frames.append(staying.one(frame, numbers[base], line))
@@ -155,10 +159,15 @@ class _Reading:
         return frames, split
 
     def _rows(self) -> dict[P.Operator | int, list[tuple[int, Row]]]:
-        """Return, for each scan or part handed on, the ports that read it and the rows that they read."""
+        """Return, for each scan or part handed on, the ports that read it and the rows that they read.
+
+        A scan without rows is left out: with many views, its SQL would take longer than the step.
+        """
         found: dict[P.Operator | int, list[tuple[int, Row]]] = {}
         for number, port in enumerate(self.stage.ports):
             for path in port.paths:
+                if not _brings_rows(path.base, self.scans, self.slices):
+                    continue
                 rows = found.setdefault(path.base, [])
                 name = f"_row{sum(map(len, found.values()))}"
                 if isinstance(path.base, int):
@@ -222,13 +231,16 @@ class _Staying:
 
 
 def _source(
-    session: SparkSession, source: P.Operator, scans: Mapping[P.ScanOperator, DataFrame | None], first: bool
+    session: SparkSession,
+    source: P.Operator,
+    scans: Mapping[P.ScanOperator, DataFrame | None],
+    slices: StepSlices,
 ) -> DataFrame | None:
     """Return the new rows of a stream or a table; constants are new in the first step only."""
     if isinstance(source, P.ScanOperator):
         return scans[source]
     assert isinstance(source, P.ConstantOperator)
-    if not first:
+    if not slices.of_operator(source).first:
         return None
     return constant_rows(session, source)
 
@@ -255,18 +267,17 @@ def handed_on_schema(layout: SlotLayout) -> S.StructType:
     )
 
 
-def rows_of(
-    session: SparkSession, plan: P.Operator, scans: Mapping[P.ScanOperator, DataFrame], first: bool = True
-) -> DataFrame:
+def rows_of(session: SparkSession, plan: P.Operator, scans: Mapping[P.ScanOperator, DataFrame]) -> DataFrame:
     """Return the rows of a plan without stateful operators, evaluated by Catalyst alone."""
     match plan:
-        case P.ScanOperator() | P.ConstantOperator():
-            found = _source(session, plan, scans, first)
-            return session.createDataFrame([], spark_schema(plan.types)) if found is None else found
+        case P.ScanOperator():
+            return scans[plan]
+        case P.ConstantOperator():
+            return constant_rows(session, plan)
         case P.UnionOperator(left=left, right=right):
-            below = [rows_of(session, side, scans, first) for side in (left, right)]
+            below = [rows_of(session, side, scans) for side in (left, right)]
             return below[0].unionAll(below[1])
-    frame = rows_of(session, plan.inputs[0], scans, first)
+    frame = rows_of(session, plan.inputs[0], scans)
     below_types = plan.inputs[0].types
     row = Row.of([P.column(i) for i in range(len(below_types))], below_types).through(plan)
     for let in row.lets:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as S
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -13,10 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from everview import operators as P
 from everview.algebra.time import INFINITY, Grid
 from everview.algebra.types import DataType
-from everview.catalog import CLOCK, Catalog, StreamEntry, TableEntry, untaken_columns
+from everview.catalog import CLOCK, Catalog, EventStreamEntry, StreamEntry, TableEntry, untaken_columns
 from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.tasks import ReadTask, layout_of
-from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N
+from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N, Slice
 from everview.operators.columnar.types import series_of
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -26,9 +27,16 @@ REPLACED = "replaced"  # the changes of a view from before it was replaced
 
 
 class Kept:
-    """Reads the rows of the runs that a manifest names."""
+    """Reads the rows of the runs that a manifest names.
 
-    def __init__(self, session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> None:
+    Runs that have no more than `few` rows together are read at once, by the driver, into one partition:
+    Spark then plans no exchange above them, and an answer over them is one task.
+    """
+
+    def __init__(
+        self, session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog, few: int = 0
+    ) -> None:
+        self.few = few
         self.session = session
         self.files = files
         self.manifest = manifest
@@ -47,6 +55,25 @@ class Kept:
         there = self.runs(scan) if runs is None else runs
         due = [r for r in there if r.greatest_from > b0 and r.least_from <= b1]
         return self._read_scan(scan, due, (b0, b1)) if due else None
+
+    def arrivals(self, scan: P.ScanOperator, slice_: Slice, runs: Sequence[Run] | None) -> DataFrame | None:
+        """Return the rows of a stream that event queries have not seen, of all its runs or of some.
+
+        The clock ticks by the store's slice. Return None if there are none.
+        """
+        if self.is_clock(scan):
+            return self._ticks(slice_.b0, slice_.b1) if slice_.b1 > slice_.b0 else None
+        new = self.manifest.new_arrivals(self.runs(scan)) if runs is None else runs
+        return self._read_scan(scan, new) if new else None
+
+    def earlier_arrivals(self, scan: P.ScanOperator, slice_: Slice) -> DataFrame | None:
+        """Return the rows of a stream that event queries have seen, or would have if there were any."""
+        if self.is_clock(scan):
+            return self._ticks(slice_.b0, slice_.b1)
+        if scan.since > BEFORE_ALL:  # it cannot be read again: only what comes from now on counts
+            return None
+        seen = [run for run in self.runs(scan) if run.step <= self.manifest.seen_by_events]
+        return self._read_scan(scan, seen) if seen else None
 
     def known_rows(self, scan: P.ScanOperator, upto: int) -> DataFrame:
         """Return all kept rows of a stream, a table or a view that begin by an instant."""
@@ -89,8 +116,10 @@ class Kept:
         return BEFORE_ALL if found is None or found.anew else found.at
 
     def runs(self, scan: P.ScanOperator) -> tuple[Run, ...]:
-        """Return the runs that a scan reads."""
-        return self.manifest.runs(self.trace(scan))
+        """Return the runs that a scan reads; those of a stream include rows that were re-admitted."""
+        trace = self.trace(scan)
+        runs = self.manifest.runs(trace)
+        return (*runs, *self.manifest.admitted(trace.owner)) if trace.kind == "inbox" else runs
 
     def trace(self, scan: P.ScanOperator) -> TraceId:
         """Return the trace that a scan reads."""
@@ -100,7 +129,8 @@ class Kept:
             stream, _, kind = scan.relation.rpartition("$")
             if kind in ("late", "rejected"):
                 return TraceId(kind, stream)
-        return TraceId("inbox", scan.relation)
+        is_event = isinstance(self.catalog.entries.get(scan.relation.casefold()), EventStreamEntry)
+        return TraceId("view" if is_event else "inbox", scan.relation)
 
     def is_clock(self, scan: P.ScanOperator) -> bool:
         """Return whether a scan reads the built-in clock."""
@@ -149,6 +179,10 @@ class Kept:
         places = range(len(types)) if positions is None else positions
         layouts = tuple(layout_of(run, places, constants) for run in runs)
         read = ReadTask(paths, self.files, to_arrow_schema(schema, timezone="UTC"), begins, layouts)
+        if sum(run.rows for run in runs) <= self.few:
+            numbers = pa.record_batch([pa.array(range(len(runs)), pa.int64())], ["id"])
+            table = pa.Table.from_batches(read([numbers]), read.output)
+            return self.session.createDataFrame(table, schema).coalesce(1)
         parts = min(len(runs), self.session.sparkContext.defaultParallelism)
         return self.session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
 
@@ -172,3 +206,10 @@ def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
     """Return a frame without rows that Spark evaluates without a job."""
     columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
     return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")
+
+
+def unite(one: DataFrame | None, other: DataFrame | None) -> DataFrame | None:
+    """Return the rows of two frames of the same columns, either of which may be missing."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one.unionAll(other)

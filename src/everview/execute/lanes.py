@@ -9,9 +9,9 @@ two stages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +24,7 @@ from everview.execute.catalyst import Row
 from everview.execute.exchange import partition_sql
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.plan.stages import Stage
+from everview.storage.runs import TraceId
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class InputProjection:
     """What a port takes of a row: columns, interval, n, the condition under which it does, and the partition.
 
     Each is SQL over the row, or after `named` the column that holds its value. Without a partition the row
-    stays where it is, or with `broadcast` goes to every partition.
+    stays where it is, or with `broadcast` goes to every partition. `at_once` says that the rows are read in
+    the step in which they come, whatever their timestamps.
     """
 
     columns: tuple[str, ...]
@@ -41,12 +43,15 @@ class InputProjection:
     condition: str | None = None
     partition: str | None = None
     broadcast: bool = False
+    at_once: bool = False
 
     @classmethod
-    def of(cls, row: Row, partition: str | None = None, broadcast: bool = False) -> InputProjection:
+    def of(
+        cls, row: Row, partition: str | None = None, broadcast: bool = False, at_once: bool = False
+    ) -> InputProjection:
         """Return the projection that takes a row as it is."""
         condition = " AND ".join(row.conditions) or None
-        return cls(row.columns, row.begin, row.end, row.n, condition, partition, broadcast)
+        return cls(row.columns, row.begin, row.end, row.n, condition, partition, broadcast, at_once)
 
     def values(self) -> Iterator[str]:
         """Yield all that it computes or reads."""
@@ -67,11 +72,16 @@ class InputProjection:
             self.condition and name(self.condition),
             self.partition and name(self.partition),
             self.broadcast,
+            self.at_once,
         )
 
     def wanted(self, rows: Frame) -> Frame:
         """Return the rows that the port takes, of rows that carry the values of the projection."""
         return rows if self.condition is None else rows.filter(pl.col(self.condition))
+
+    def port(self, key: str) -> TraceId:
+        """Return the trace of the pieces of a lane with this projection."""
+        return TraceId("port", key, P.ARRIVALS if self.at_once else "")
 
     def take(self, rows: Frame, more: Mapping[str, str] = MappingProxyType({})) -> Frame:
         """Return what the port takes of wanted rows: the columns c0, c1, …, the change, and perhaps more."""
@@ -103,14 +113,15 @@ class Lane:
         object.__setattr__(self, "key", hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
 
 
-def lanes_of(stages: Sequence[Stage], streams: Container[str], partitions: int) -> tuple[Lane, ...]:
+@lru_cache(maxsize=8)
+def lanes_of(stages: tuple[Stage, ...], streams: frozenset[str], partitions: int) -> tuple[Lane, ...]:
     """Return the ways of the rows of some streams to all ports that read them."""
     found: list[Lane] = []
     for number, stage in enumerate(stages):
         for place, port in enumerate(stage.ports):
             for path in port.paths:
                 scan = path.base
-                if not isinstance(scan, P.ScanOperator) or scan.source != "rows":
+                if not isinstance(scan, P.ScanOperator) or scan.source == "view":
                     continue
                 if scan.relation not in streams:
                     continue
@@ -118,7 +129,9 @@ def lanes_of(stages: Sequence[Stage], streams: Container[str], partitions: int) 
                 row = reduce(Row.through, path.through, Row.of(names, scan.types, f"_row{len(found)}"))
                 partition = partition_sql(row, port.route, partitions) if stage.exchanges else None
                 broadcast = stage.exchanges and port.route is None
-                found.append(Lane(scan, number, place, row, InputProjection.of(row, partition, broadcast)))
+                at_once = scan.source == P.ARRIVALS
+                projection = InputProjection.of(row, partition, broadcast, at_once)
+                found.append(Lane(scan, number, place, row, projection))
     return tuple(found)
 
 

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from everview import operators as P
 from everview.execute.lanes import InputProjection, Lane
-from everview.operators.columnar.frame import FROM, Frame, Slice, stack_frames
+from everview.operators.columnar.frame import FROM, Frame, stack_frames
+from everview.operators.step_slices import StepSlices
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
@@ -29,18 +30,21 @@ AT = "_at"  # when a row came to be, where that is not its begin
 
 @dataclass(frozen=True)
 class PartitionedInputFile:
-    """A piece as a task reads it."""
+    """A piece as a task reads it: the rows that begin in (b0, b1], or all of them."""
 
     run: Run
     everywhere: bool
+    begins: tuple[int, int] | None
 
-    def read(self, files: Files, partition: int, slice_: Slice) -> Frame | None:
-        """Return the rows of a partition that begin in a slice; None if there are none."""
+    def read(self, files: Files, partition: int) -> Frame | None:
+        """Return the rows of a partition; None if there are none."""
         rows = files.read_part(self.run.path, 0 if self.everywhere else partition)
-        if self.run.least_from <= slice_.b0 or self.run.greatest_from > slice_.b1:
-            at = pl.col(AT if AT in rows.columns else FROM)
-            rows = rows.filter((at > slice_.b0) & (at <= slice_.b1))
-        rows = rows.drop(AT, strict=False)
+        if self.begins is not None:
+            b0, b1 = self.begins
+            if self.run.least_from <= b0 or self.run.greatest_from > b1:
+                at = pl.col(AT if AT in rows.columns else FROM)
+                rows = rows.filter((at > b0) & (at <= b1))
+        rows = rows.drop(AT) if AT in rows.columns else rows
         return None if rows.is_empty() else rows
 
 
@@ -62,16 +66,16 @@ class ArrivalId:
 
     def write(self, inbox: TraceId, rows: Frame, files: Files) -> Run:
         """Write the run of the inbox."""
-        path = inbox.unique_path(self.step, self.id)
-        run = Run.of(path, rows, files.write_frame(path, rows), self.step)
+        path, size = files.save_frame(inbox.unique_path(self.step, self.id), rows)
+        run = Run.of(path, rows, size, self.step)
         return replace(run, arrival=self.id, lanes=self.lanes)
 
     def write_parts(
-        self, port: TraceId, parts: Sequence[Frame], begins: tuple[int, int], files: Files
+        self, port: TraceId, rows: Frame, parts: Sequence[Frame], begins: tuple[int, int], files: Files
     ) -> Run:
-        """Write a piece, of rows that begin within some bounds before they are projected."""
-        path = port.unique_path(self.step, self.id)
-        run = Run.of(path, stack_frames(parts), files.write_parts(path, parts), self.step)
+        """Write a piece: rows and their parts, which begin within some bounds before they are projected."""
+        path, size = files.save_parts(port.unique_path(self.step, self.id), parts)
+        run = Run.of(path, rows, size, self.step)
         return replace(run, least_from=begins[0], greatest_from=begins[1], arrival=self.id)
 
 
@@ -103,7 +107,7 @@ def write_piece(
     else:
         parts = _by_place(piece, rows.get_column(projection.partition).to_numpy(), partitions)
     begins = rows.get_column(FROM).to_numpy()
-    return arrival.write_parts(trace, parts, (int(begins.min()), int(begins.max())), files)
+    return arrival.write_parts(trace, piece, parts, (int(begins.min()), int(begins.max())), files)
 
 
 def _by_place(rows: Frame, places: np.ndarray, partitions: int) -> list[Frame]:
@@ -124,21 +128,28 @@ class Due:
     rest: Mapping[P.ScanOperator, tuple[Run, ...]]
 
 
-def due(lanes: Sequence[Lane], manifest: Manifest, slice_: Slice) -> Due:
-    """Return the pieces that hold rows of a slice, and the runs that were written for other lanes."""
+def due(lanes: Sequence[Lane], manifest: Manifest, slices: StepSlices) -> Due:
+    """Return the pieces that hold rows of a step, and the runs that were written for other lanes."""
     pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}
     for scan in {lane.scan: None for lane in lanes}:
         now = _fingerprint(lane.key for lane in lanes if lane.scan.relation == scan.relation)
-        inbox = manifest.runs(TraceId("inbox", scan.relation))
-        here = [r for r in inbox if r.greatest_from > slice_.b0 and r.least_from <= slice_.b1]
+        inbox = (*manifest.runs(TraceId("inbox", scan.relation)), *manifest.admitted(scan.relation))
+        begins: tuple[int, int] | None = None
+        if scan.source == P.ARRIVALS:
+            here = manifest.new_arrivals(inbox)
+        else:
+            slice_ = slices.of_operator(scan)
+            b0, b1 = begins = slice_.b0, slice_.b1
+            here = [r for r in inbox if r.greatest_from > b0 and r.least_from <= b1]
         rest[scan] = tuple(r for r in here if r.lanes != now)
         arrivals = {r.arrival for r in here if r.lanes == now}
         for lane in lanes:
             if lane.scan == scan:
-                found = (run for run in manifest.runs(TraceId("port", lane.key)) if run.arrival in arrivals)
+                trace, everywhere = lane.projection.port(lane.key), lane.projection.broadcast
+                found = (run for run in manifest.runs(trace) if run.arrival in arrivals)
                 port = pieces.setdefault((lane.stage, lane.port), [])
-                port += [PartitionedInputFile(run, lane.projection.broadcast) for run in found]
+                port += [PartitionedInputFile(run, everywhere, begins) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
 
 
@@ -171,7 +182,7 @@ def _merged_pieces(pieces: Sequence[Run], arrival: ArrivalId, port: TraceId, fil
     read = [files.read_parts(piece.path) for piece in pieces]
     parts = [stack_frames(frames) for frames in zip(*read, strict=True)]
     begins = min(p.least_from for p in pieces), max(p.greatest_from for p in pieces)
-    return arrival.write_parts(port, parts, begins, files)
+    return arrival.write_parts(port, stack_frames(parts), parts, begins, files)
 
 
 def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple[Run, ...]:
@@ -180,6 +191,11 @@ def _in_place_of(gone: Sequence[Run], runs: Sequence[Run], merged: Run) -> tuple
 
 
 def pieces_of(manifest: Manifest) -> dict[TraceId, tuple[Run, ...]]:
-    """Return the pieces of runs that still wait for the bound."""
-    waiting = {run.arrival for runs in manifest.of("inbox").values() for run in runs}
-    return {t: tuple(r for r in runs if r.arrival in waiting) for t, runs in manifest.of("port").items()}
+    """Return the pieces of runs that still wait for the bound, and of those that no step has evaluated."""
+    inbox = [run for runs in manifest.of("inbox").values() for run in runs]
+    waiting = {run.arrival for run in inbox}
+    new = {run.arrival for run in manifest.new_arrivals(inbox)}
+    return {
+        t: tuple(r for r in runs if r.arrival in (new if t.part == P.ARRIVALS else waiting))
+        for t, runs in manifest.of("port").items()
+    }

@@ -15,7 +15,7 @@ from everview.errors import StoreError
 from everview.execute.pieces import PartitionedInputFile
 from everview.execute.program import Program, StageReport
 from everview.operators.base import stateful_operators
-from everview.operators.columnar.frame import Slice
+from everview.operators.step_slices import StepSlices
 from everview.plan.regions import Route
 from everview.plan.stages import Stage, plan_stages
 from everview.storage.files import Files
@@ -69,7 +69,7 @@ class Prepared:
         partitions: int,
         before: Traces,
         step: int,
-        slice_: Slice,
+        slices: StepSlices,
         pieces: Pieces = MappingProxyType({}),
     ) -> list[Program]:
         """Return the program of each stage."""
@@ -92,8 +92,13 @@ class Prepared:
             )
             ports = tuple(pieces.get((number, port), ()) for port in range(len(stage.ports)))
             states = list(map(pickle.dumps, mine))
+            kernels = {
+                place: work.kernel for place, work in enumerate(stage.nodes) if work.kernel is not None
+            }
+            own = {place: slices.of_operator(kernel) for place, kernel in kernels.items()}
+            dropped = {place: slices.dropped(kernel) for place, kernel in kernels.items()}
             programs.append(
-                Program(number, _bare(stage), operators, states, files, step, slice_, ports, rows)
+                Program(number, _bare(stage), operators, states, files, step, own, dropped, ports, rows)
             )
         return programs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from everview.operators.columnar.types import cast_columns, empty_frame
 from everview.plan.stages import Stage
 from everview.storage.compaction import Policy
 from everview.storage.files import Files
+from everview.storage.packs import packing
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
 from everview.temporal.expiry import ExpiryBuckets
@@ -33,7 +35,8 @@ class Program:
 
     `operators` has the name of each kernel by its place in the work; `states` what the kernels of a partition
     have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `pieces`
-    has rows that lie ready for each port.
+    has rows that lie ready for each port. `slices` has the slice of each kernel; `dropped`, for kernels of
+    event queries, up to where the rows of each part of the state were dropped, and are now.
     """
 
     number: int
@@ -42,21 +45,27 @@ class Program:
     states: Sequence[bytes]
     files: Files
     step: int
-    slice: Slice
+    slices: Mapping[int, Slice]
+    dropped: Mapping[int, Mapping[str, tuple[int, int]] | None]
     pieces: Sequence[Sequence[PartitionedInputFile]] = ()
     state_rows: int = 0
 
     def run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
         """Run the program over the rows of the ports; a stage that only writes may have no partition."""
+        with packing(self.files, self.step) as files:
+            return replace(self, files=files)._run(given, partition)
+
+    def _run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
         done = TaskReport(partition)
         registers = list(given) if partition is None else self._with_pieces(given, partition)
-        # An aggregate without keys has one row from the beginning of time: in one partition only.
-        slice_ = self.slice if partition == 0 else replace(self.slice, first=False)
         states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
         for place, work in enumerate(self.stage.nodes):
             below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.RegisterOperator)]
             if place in self.operators:
                 assert isinstance(work.node, P.StatefulOperator)
+                # An aggregate without keys has one row from the beginning of time: in one partition only.
+                slice_ = self.slices[place]
+                slice_ = slice_ if partition == 0 else replace(slice_, first=False)
                 step = _OperatorStep(
                     self, place, work.node, work.route, states.get(place, {}), partition or 0
                 )
@@ -72,7 +81,7 @@ class Program:
         """Return the rows of the ports with those of the pieces."""
         ports = list(given)
         for port, pieces in enumerate(self.pieces):
-            found = [piece.read(self.files, partition, self.slice) for piece in pieces]
+            found = [piece.read(self.files, partition) for piece in pieces]
             frames = [frame for frame in (ports[port], *found) if frame is not None]
             ports[port] = stack_frames(frames) if frames else None
         return ports
@@ -91,8 +100,7 @@ class Program:
                 parts.setdefault(view, []).append(rows)
         for view, frames in parts.items():
             frame = stack_frames(frames)
-            path = view_path(view, self.step, self.number, done.partition)
-            size = self.files.write_frame(path, frame)
+            path, size = self.files.save_frame(view_path(view, self.step, self.number, done.partition), frame)
             done.views.append((view, Run.of(path, frame, size, self.step)))
 
 
@@ -155,11 +163,13 @@ class _OperatorStep:
             result = self.operator.increment(new, self._state(new, slice_), slice_)
             output, added = result.output, result.added
         for part in {**self.runs, **added}:
-            self._keep(part, added.get(part), self.operator.expiry(slice_.b1), done)
+            self._keep(part, added.get(part), self._dropped(part, slice_)[1], done)
         return None if output is None or output.is_empty() else cast_columns(output, self.operator.types)
 
     def _is_due(self, slice_: Slice) -> bool:
         """Return whether there is work without new rows; no run is read to find out."""
+        if slice_.b0 == slice_.b1:
+            return False
         due = (slice_.b0, slice_.b1)
         queues = (run for part in self._queues for run in self.runs.get(part, ()))
         return self.operator.runs_without_rows(slice_, any(self.runs.values())) or any(
@@ -181,14 +191,28 @@ class _OperatorStep:
             if part in self._queues:
                 found[part] = self._trace(part).read(empty, due=(slice_.b0, slice_.b1))
             elif wanted is None or part in wanted:
-                found[part] = self._trace(part).read(empty, until_after=self.operator.expiry(slice_.b0))
+                ends = self.operator.ends_to_read(part, new)
+                after = self._dropped(part, slice_)[0] if ends is None else None
+                found[part] = self._trace(part).read(empty, until_after=after, runs_due=ends)
         return found
+
+    def _dropped(self, part: str, slice_: Slice) -> tuple[int, int]:
+        """Return up to where rows of a part were dropped before the step, and are after it."""
+        own = self.program.dropped[self.place]
+        if own is not None:
+            return own[part]
+        return self.operator.expiry(slice_.b0), self.operator.expiry(slice_.b1)
+
+    @cached_property
+    def _turn(self) -> int:
+        """A number that differs by operator and partition."""
+        return self.partition + zlib.crc32(self.program.operators[self.place].encode())
 
     def _trace(self, part: str) -> Trace:
         operator = self.program.operators[self.place]
         id_ = TraceId("state", operator, part, self.partition, self.route or ())
         return Trace(
-            id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self.partition)
+            id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self._turn)
         )
 
     def _keep(self, part: str, added: Frame | None, bound: int, done: TaskReport) -> None:
@@ -207,12 +231,12 @@ class _OperatorStep:
             done.states.append((self.place, part, after))
 
 
-def policy_of(part: P.StatePart | None, partition: int = 0) -> Policy:
+def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
     """Return how a part of a state is laid out: by how its rows end.
 
-    Partitions merge at different numbers of runs, so that they do not all do so in the same steps.
+    With different `turn`s, runs are merged at different numbers of them: so not all are in the same steps.
     """
-    fan = _FAN + partition % _FAN
+    fan = _FAN + turn % _FAN
     if part is None:
         return Policy(small=_SMALL_RUN, fan=fan)
     buckets = None

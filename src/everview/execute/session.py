@@ -50,6 +50,11 @@ RELIED_ON = {
     "spark.sql.shuffle.partitions": "4",  # of questions; steps say themselves how many they want
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",  # sources come and go by their names
     "spark.sql.repl.eagerEval.enabled": "true",  # a notebook shows an answer as a table
+    # The plan that reads the sources has a column for each thing that a view computes of a row. Spark derives
+    # what is known of all pairs of columns, and checks the plan after every rule: with 200 views, about a
+    # quarter of the samples of its thread. The plans gain nothing by it, as their rows come from Python.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
     # Many small files: Spark would start a task for each file that it lists, and one for 32 that it reads.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
     "spark.sql.files.openCostInBytes": str(128 * 1024),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from everview.catalog import StreamEntry, ViewEntry
-from everview.compile import CompiledStore
+from everview import operators as P
+from everview.catalog import QueryEntry, StreamEntry
+from everview.compile import CompiledStore, catalog_reads
 from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
+from everview.execute.event_bounds import MARKS, step_slices, with_event_bounds
 from everview.execute.failures import failure
 from everview.execute.housekeeping import completed, forget, merge
 from everview.execute.isolate import failing_views
@@ -17,14 +19,12 @@ from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
 from everview.execute.pieces import due
 from everview.execute.prepare import Evaluated, Prepared
-from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import next_name
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest, SetAside
 from everview.storage.plans import save_plans
 from everview.storage.store import Store
-
-MARKS = 1000  # steps after which a reader of changes can no longer resume
 
 
 def first_instant(manifest: Manifest) -> int:
@@ -48,7 +48,7 @@ def next_slice(
     step = before.step + 1
     files = store.files
     changes = dict.fromkeys(views.plans, 0)
-    if moved.bound > before.bound:
+    if moved.bound > before.bound or (views.events and _events_go_on(before, moved)):
         try:
             done = _evaluate(session, store, views, before, moved)
         except Exception as error:
@@ -63,7 +63,8 @@ def next_slice(
         moved = moved.with_traces(done.traces)
         changes |= {view: rows for view, rows in done.changes.items() if view in changes}
     marks = (*before.marks[-MARKS:], (step, moved.bound))
-    moved = completed(before, replace(moved, step=step, marks=marks), views.catalog)
+    moved = with_event_bounds(replace(moved, step=step, marks=marks, evaluated=step), views)
+    moved = completed(before, moved, views.catalog)
     moved = with_plans(moved, views, files)
     after = forget(moved, views.catalog, views.operator_names())
     return SliceResult(merge(session, without_fsync(files), after, views.catalog), changes, views)
@@ -73,16 +74,25 @@ def _evaluate(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
 ) -> Evaluated:
     files, partitions, plans = store.files, store.settings.partitions, views.running
-    slice_ = Slice(before.bound, moved.bound, before.bound == BEFORE_ALL, *moved.clock_range)
+    slices = step_slices(before, moved, views)
     kept = Kept(session, files, moved, views.catalog)
-    ready = due(source_lanes(views, before, partitions), moved, slice_)
-    scans = {
-        scan: kept.new_rows(scan, slice_.b0, slice_.b1, ready.rest.get(scan))
-        for scan in scans_of(plans.values())
-    }
+    ready = due(source_lanes(views, before, partitions), moved, slices)
+    scans: dict[P.ScanOperator, DataFrame | None] = {}
+    for scan in scans_of(plans.values()):
+        slice_, rest = slices.of_operator(scan), ready.rest.get(scan)
+        if scan.source == P.ARRIVALS:
+            scans[scan] = kept.arrivals(scan, slice_, rest)
+        else:
+            scans[scan] = kept.new_rows(scan, slice_.b0, slice_.b1, rest)
     return evaluate_slice(
-        session, files, partitions, plans, scans, before.traces, before.step + 1, slice_, pieces=ready.pieces
+        session, files, partitions, plans, scans, before.traces, before.step + 1, slices, pieces=ready.pieces
     )
+
+
+def _events_go_on(before: Manifest, moved: Manifest) -> bool:
+    """Return whether event queries have work: rows that they have not seen, or a bound that moved."""
+    new = (moved.new_arrivals(runs) for runs in moved.of("inbox").values())
+    return moved.bounds != before.bounds or moved.finished != before.finished or any(new)
 
 
 def _set_aside(
@@ -92,15 +102,15 @@ def _set_aside(
     aside = dict(moved.aside)
     for name in views.views:  # each after those that it reads
         entry = views.catalog.get(name)
-        if name not in views.aside or name in aside or not isinstance(entry, ViewEntry):
+        if name not in views.aside or name in aside or not isinstance(entry, QueryEntry):
             continue
-        below = next((n for n in entry.depends_on if n in aside), None)
+        below = next((n for n in catalog_reads(entry, views.catalog) if n in aside), None)
         if below is not None:  # whatever it is missing itself, it can only go on when that one does
             aside[name] = replace(aside[below], step=before.step + 1, bound=before.bound)
         else:
             why = failure(failed[name], doing="it cannot be evaluated")
             next_step = why.next_step or ""
-            aside[name] = SetAside(before.step + 1, before.bound, name, why.what, next_step)
+            aside[name] = SetAside(before.step + 1, before.bound, name, why.what, next_step, entry.kind)
     gone = {name for name in moved.next if next_name(name) in failed or name in views.aside}
     refused = {n: plan.compiled for n, plan in moved.next.items() if next_name(n) in failed}
     kept = {
@@ -113,7 +123,7 @@ def _set_aside(
 
 def with_plans(manifest: Manifest, views: CompiledStore, files: Files) -> Manifest:
     """Return the manifest with the plans of the views that run; write those that are not yet in the store."""
-    if manifest.bound == BEFORE_ALL:
+    if manifest.bound == BEFORE_ALL and not views.events:
         return manifest
     plans = dict(manifest.plans)
     for name, plan in views.plans.items():
@@ -125,6 +135,10 @@ def with_plans(manifest: Manifest, views: CompiledStore, files: Files) -> Manife
 
 
 def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> tuple[Lane, ...]:
-    """Return the lanes by which the rows of sources come to the operators."""
-    streams = {e.name for e in views.sourced_entries if isinstance(e, StreamEntry)}
+    """Return the lanes by which the rows of sources come to the operators.
+
+    Rows that are stamped on ARRIVAL have none: their time is not known yet where Catalyst reads the source.
+    """
+    entries = [e for e in views.sourced_entries if isinstance(e, StreamEntry)]
+    streams = frozenset(e.name for e in entries if not e.stamped)
     return lanes_of(Prepared.of(views.running, manifest.traces).stages, streams, partitions)

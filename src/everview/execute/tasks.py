@@ -142,7 +142,8 @@ def write_rows(rows: DataFrame, trace: TraceId, files: Files, step: int) -> tupl
 def write_run(trace: TraceId, frame: Frame, files: Files, step: int, *, merged: bool = False) -> Run:
     """Write a frame as a run under a name that no other attempt has; `merged` rows are in other runs too."""
     path = trace.merged_path(step) if merged else trace.unique_path(step)
-    return Run.of(path, frame, files.write_frame(path, frame), step)
+    path, size = files.save_frame(path, frame)
+    return Run.of(path, frame, size, step)
 
 
 def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:

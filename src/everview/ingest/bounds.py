@@ -31,10 +31,13 @@ def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int
     newest = {**manifest.newest}
     counts = {**manifest.counts}
     heard = {**manifest.heard}
+    punctuated = {**manifest.punctuated}
     start = manifest.start
     for name, came in arrived.items():
         if came.newest:
             newest[name] = latest(newest.get(name, {}), came.newest)
+        if came.punctuated:
+            punctuated[name] = latest(punctuated.get(name, {}), came.punctuated)
         before = counts.get(name, (0, 0, 0))
         if came:
             counts[name] = (before[0] + came.rows, before[1] + came.late, before[2] + came.rejected)
@@ -42,7 +45,7 @@ def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int
             heard[name] = now
         if came.oldest is not None and manifest.bound == BEFORE_ALL:
             start = came.oldest if start is None else min(start, came.oldest)
-    return replace(manifest, newest=newest, counts=counts, heard=heard, start=start)
+    return replace(manifest, newest=newest, counts=counts, heard=heard, start=start, punctuated=punctuated)
 
 
 def advance_bounds(
@@ -57,13 +60,14 @@ def advance_bounds(
 
     The bound of the store is the least bound of the streams that are not idle. An idle stream advances with
     it, on all its time lines: rows that it sends later for an earlier time are late. When all streams are
-    idle, the bound goes on by the clock, so that windows end while nothing comes.
+    idle, the bound goes on by the clock, so that windows end while nothing comes. A time line that is stamped
+    on ARRIVAL always goes by the clock.
     """
     silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
     known = record_arrivals(before, {**silent, **(arrived or {})}, now)
-    own = {e.name: _own(e, known, finish) for e in streams}
+    own = {e.name: _own(e, known, finish, now) for e in streams}
     firsts = {e.name: own[e.name][e.timelines[0].column] for e in streams}
-    awake = {e.name for e in streams if not is_idle(e, known, now)}
+    awake = {e.name for e in streams if holds_time(e, known, now)}
     reached = min((firsts[n] for n in awake), default=max(firsts.values(), default=BEFORE_ALL))
     silent_until = BEFORE_ALL
     if streams and not awake and not finish:
@@ -73,8 +77,9 @@ def advance_bounds(
         reached = LAST if finish else _tables_changed(known)
     bound = max(before.bound, reached)
     for entry in streams:
-        if entry.name not in awake:
-            own[entry.name] = {line: max(t, bound) for line, t in own[entry.name].items()}
+        if is_idle(entry, known, now):
+            passed = [line.column for line in entry.timelines if not line.arrival]
+            own[entry.name] |= {line: max(own[entry.name][line], bound) for line in passed}
     newest = [known.newest.get(e.name, {}).get(e.timelines[0].column, BEFORE_ALL) for e in streams]
     present = max([before.present, silent_until, *(newest if streams else [_tables_changed(known)])])
     finished = before.finished or finish
@@ -102,20 +107,46 @@ def _by_the_clock(entry: StreamEntry, manifest: Manifest, now: int) -> Chronon:
 
 
 def is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
-    """Return whether a stream has sent no rows for so long that the bound advances without it."""
+    """Return whether a stream has sent no rows for as long as its IDLE AFTER."""
     return entry.idle_after is not None and now - manifest.heard.get(entry.name, now) >= entry.idle_after
 
 
-def _own(entry: StreamEntry, manifest: Manifest, finish: bool) -> dict[str, Chronon]:
+def holds_time(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
+    """Return whether the bound of the store waits for a stream: unless it is idle.
+
+    A stream whose first time line is stamped on ARRIVAL is never passed by: its next row would be late. Its
+    bound goes by the clock, so that it stops nothing.
+    """
+    return entry.timelines[0].arrival or not is_idle(entry, manifest, now)
+
+
+def arrival_time(entry: StreamEntry, line: str, manifest: Manifest, now: int) -> Chronon:
+    """Return the timestamp of rows that are taken in now, on a time line that is stamped on ARRIVAL.
+
+    It is after the bound of the line, so that no row is late, also if the clock was set back. In a store that
+    was run to its end, every row is.
+    """
+    bound = manifest.bounds.get(entry.name, {}).get(line, BEFORE_ALL)
+    return now if bound >= LAST else max(now, bound + 1)
+
+
+def _own(entry: StreamEntry, manifest: Manifest, finish: bool, now: int) -> dict[str, Chronon]:
     """Return the bound of each time line: up to it all rows are known.
 
-    Rows of a source with the newest timestamp may still come; those of an INSERT have all come.
+    Rows of a source with the newest timestamp may still come; those of an INSERT have all come. Up to the
+    timestamp of a punctuation all rows have come, whatever the lateness. Rows that are stamped by the clock
+    will not be stamped with an earlier time than it has now (paper 3, note 21).
     """
     known, newest = manifest.bounds.get(entry.name, {}), manifest.newest.get(entry.name, {})
+    punctuated = manifest.punctuated.get(entry.name, {})
     bounds = {}
     for line in entry.timelines:
-        reached = newest[line.column] - line.lateness - _ahead(entry) if line.column in newest else BEFORE_ALL
-        bounds[line.column] = LAST if finish else max(known.get(line.column, BEFORE_ALL), reached)
+        reached = [known.get(line.column, BEFORE_ALL), punctuated.get(line.column, BEFORE_ALL)]
+        if line.arrival:
+            reached.append(now - 1)
+        elif line.column in newest:
+            reached.append(newest[line.column] - line.lateness - _ahead(entry))
+        bounds[line.column] = LAST if finish else max(reached)
     return bounds
 
 

@@ -21,6 +21,7 @@ from everview.ingest.reading import reads_files, source_name
 from everview.storage.files import Files
 from everview.storage.source_log import read_files, source_offsets
 
+FILE_CHANGED = " was changed after it was found: "  # in the reason of the row that reports it
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a file system, and what pyarrow does
 
 
@@ -38,7 +39,7 @@ class ChangedFile:
         """The reason in the rejected row for this file."""
         now, before = (format_timestamp(t * MILLISECOND) for t in (self.now, self.before))
         return (
-            f"the file {self.path} was changed after it was found: it has {self.bytes:,} bytes of {now} now, "
+            f"the file {self.path}{FILE_CHANGED}it has {self.bytes:,} bytes of {now} now, "
             f"and was of {before}; what changed is not taken: move files in when they are complete, and put "
             "further rows into a new file"
         )

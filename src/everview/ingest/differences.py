@@ -7,6 +7,7 @@ The driver reports each difference once for a store; the manifest has those that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
@@ -63,11 +64,15 @@ def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
 
 
 def report_differences(
-    found: Iterable[ColumnDifference], told: ReportedDifferences, kinds: Mapping[str, str]
+    found: Iterable[ColumnDifference],
+    told: ReportedDifferences,
+    kinds: Mapping[str, str],
+    stamped: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[list[str], ReportedDifferences]:
     """Return messages for differences that were not reported yet, and all differences reported by then.
 
-    `kinds` says which of the names are streams, and which are tables.
+    `kinds` says which of the names are streams, and which are tables; `stamped` has the columns of each that
+    the clock stamps.
 
     >>> found = [("s", "left out", "x", ""), ("s", "missing", "ts", "tss")]
     >>> messages, told = report_differences(found, {}, {"s": "stream"})
@@ -77,23 +82,29 @@ def report_differences(
     a file of 's' has no column 'ts'; did you mean 'tss'?
     >>> told, report_differences(found, told, {})[0]
     ({'s': {'left out': ['x'], 'missing': ['ts']}}, [])
+    >>> report_differences([("s", "left out", "At", "")], {}, {"s": "stream"}, {"s": ["at"]})[0]
+    ["'s' leaves out the column 'At' of its files: the clock stamps it on ARRIVAL"]
     """
     known = {name: {kind: list(columns) for kind, columns in by.items()} for name, by in told.items()}
     left_out: dict[str, list[str]] = {}
-    missing = []
+    others = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
         if column in columns or len(columns) >= MOST_TOLD:
             continue
         columns.append(column)
-        if kind == LEFT_OUT:
+        if kind == LEFT_OUT and column.casefold() in (c.casefold() for c in stamped.get(name, ())):
+            others.append(
+                f"'{name}' leaves out the column '{column}' of its files: the clock stamps it on ARRIVAL"
+            )
+        elif kind == LEFT_OUT:
             left_out.setdefault(name, []).append(column)
         else:
             hint = f"; did you mean '{meant}'?" if meant else ""
-            missing.append(f"a file of '{name}' has no column '{column}'{hint}")
+            others.append(f"a file of '{name}' has no column '{column}'{hint}")
     more = [
         f"'{name}' leaves out columns of its files: {format_choices(columns)}; to take one, "
         f"ALTER {kinds[name].upper()} {name_sql(name)} ADD COLUMN {name_sql(columns[0])} …"
         for name, columns in left_out.items()
     ]
-    return more + missing, known
+    return more + others, known

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
 
 from everview.algebra.changes import Record
 from everview.algebra.schema import Field
 from everview.algebra.time import INFINITY
-from everview.catalog import StreamEntry, TableEntry
+from everview.catalog import StreamEntry, TableEntry, given_entry
 from everview.errors import StoreError
 from everview.ingest.arrow_values import arrow_of
+from everview.ingest.clauses import StreamConditions, judged_records, judged_table
 from everview.ingest.columns import fit_column
+from everview.ingest.reading import REASON
 from everview.ingest.rows import (
+    STAMPED,
     fit_value,
     frame_of,
     match_columns,
@@ -30,27 +34,58 @@ from everview.sql.statements import Insert
 ColumnValues: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
 
 
-def table_rows(rows: object, entry: StreamEntry | TableEntry, begin: int | None) -> Frame:
-    """Return the rows as change rows: from `begin` on, or each from its own time line on."""
+def table_rows(
+    rows: object,
+    entry: StreamEntry | TableEntry,
+    begin: int | None,
+    session: Callable[[], SparkSession] | None = None,
+) -> Frame:
+    """Return the rows as change rows: from `begin` on, or each from its own time line on.
+
+    Columns that are stamped on ARRIVAL are NULL yet.
+    Rows of a stream with PUNCTUATE WHEN have PUNCTUATES beside them. Spark is needed where a stream has
+    conditions and the rows are a table.
+    """
     columns = entry.columns
+    records: Sequence[Record] | None = None
     if isinstance(rows, Insert):
-        frame = frame_of(rows.rows, columns.types, [0] * len(rows.rows))
+        records = rows.rows
     elif isinstance(rows, Iterable) and not _is_table(rows):
         records = [_record(row, number, entry) for number, row in enumerate(rows, 1)]
+    if records is not None:
         frame = frame_of(records, columns.types, [0] * len(records))
     else:
         frame = _from_table(*_columns(rows), entry)
-    _require_values(frame, entry)
+    _require_values(frame, given_entry(entry))
     if isinstance(entry, TableEntry):
         return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
+    if StreamConditions.of(entry):
+        if records is not None:
+            judged = judged_records(frame, records, entry)
+        else:
+            assert session is not None
+            judged = judged_table(frame, entry, session())
+        frame = _require_checks(judged, entry)
+    _require_unstamped(frame, entry)
     lines = [columns.names.index(line.column) for line in entry.timelines]
     for line in lines:
-        if frame[column(line)].null_count():
+        if frame[column(line)].null_count() and columns.names[line] not in entry.stamped:
             raise StoreError(
                 f"a row for '{entry.name}' has no timestamp in '{columns.names[line]}'",
                 next_step="give every row one",
             )
     return frame.with_columns(pl.col(column(lines[0])).cast(pl.Int64).alias(FROM))
+
+
+def _require_unstamped(frame: Frame, entry: StreamEntry) -> None:
+    """Refuse values in columns that the clock stamps."""
+    for name in entry.stamped:
+        given = frame[column(entry.columns.names.index(name))].is_not_null()
+        if given.any():
+            raise StoreError(
+                f"row {given.arg_max() + 1} for '{entry.name}' has a value for '{name}': {STAMPED}",  # type: ignore[operator]
+                next_step=f"leave '{name}' out",
+            )
 
 
 def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
@@ -64,6 +99,18 @@ def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
             )
 
 
+def _require_checks(frame: Frame, entry: StreamEntry) -> Frame:
+    """Return judged rows without the reason; refuse rows for which a CHECK is false."""
+    refused = frame[REASON].is_not_null()
+    if refused.any():
+        first = refused.arg_max()
+        raise StoreError(
+            f"row {first + 1} for '{entry.name}' cannot be taken: {frame[REASON][first]}",  # type: ignore[operator, index]
+            next_step="leave such rows out, or mend them",
+        )
+    return frame.drop(REASON)
+
+
 def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record:
     """Return a row, by the names of its columns or by their order."""
     try:
@@ -73,7 +120,7 @@ def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record
             # Named tuples and Spark rows have the names of their columns.
             names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
             if names is None:
-                return record_by_position(row, entry.columns)
+                return _record_by_position(row, entry)
             return record_of(names, row, entry.columns, entry.defaults)
     except StoreError as error:
         error.what = f"row {number}: {error.what}"
@@ -82,6 +129,15 @@ def _record(row: object, number: int, entry: StreamEntry | TableEntry) -> Record
         f"a row is a dict with the names of the columns, or a tuple, not {type(row).__name__}",
         next_step="give dicts or tuples, or a pandas, Arrow, Polars or Spark table",
     )
+
+
+def _record_by_position(row: tuple[object, ...], entry: StreamEntry | TableEntry) -> Record:
+    """Return a row by the order of its columns, with or without those that are stamped on ARRIVAL."""
+    given = given_entry(entry).columns
+    if len(row) == len(entry.columns):
+        return record_by_position(row, entry.columns)
+    values = dict(zip(given.names, record_by_position(row, given), strict=True))
+    return tuple(values.get(f.name) for f in entry.columns)
 
 
 def _is_table(rows: object) -> bool:

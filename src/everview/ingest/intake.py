@@ -17,16 +17,17 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from everview.algebra.time import INFINITY
-from everview.catalog import FedEntry, StreamEntry, TableEntry
+from everview.catalog import FedEntry, StreamEntry, TableEntry, given_entry
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import ArrivalId, write_piece
 from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
+from everview.ingest.clauses import stamped_rows
 from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
 from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
-from everview.ingest.reading import BLOCK, FILE, ORIGINAL, REASON, SOURCE, TIME, has_versions
+from everview.ingest.reading import BLOCK, FILE, ORIGINAL, PUNCTUATES, REASON, SOURCE, TIME, has_versions
 from everview.ingest.refused import REJECTION_REASON as WHY
 from everview.ingest.refused import refused_rows, row_text, split_refused
 from everview.ingest.sources import Sources
@@ -36,8 +37,12 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N
 from everview.storage.arrivals import Arrived
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
+from everview.storage.packs import packing
 from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import Run, TraceId, Traces
+
+_WIDE = 100  # columns; pyspark asks Java for each of them in every step, so that more are sent as one
+_ROW = "_row"
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,8 @@ def take_in(
         now,
         sources.differences,
     )
+    if len(sources.frame.columns) > _WIDE:
+        frame = frame.selectExpr(f"struct(*) AS {_ROW}")
     lines = [decode_record(line.run, _TaskIntake) for line in frame.mapInArrow(task, RUN_LINES).collect()]
     arrived = {entry.name: Arrived() for entry in sources.entries}
     for line in lines:
@@ -145,15 +152,17 @@ class IntakeTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One line, if there were rows."""
-        received = [b for b in batches if b.num_rows]
+        received = [_unpacked(b) for b in batches if b.num_rows]
         if not received:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
         assert isinstance(frame, pl.DataFrame)
         done = _TaskIntake()
-        for number, rows in _by_source(frame):
-            if number >= 0:  # the heartbeat has no rows of its own
-                self._take(number, rows, done)
+        with packing(self.files, self.step) as files:
+            task = replace(self, files=files)
+            for number, rows in _by_source(frame):
+                if number >= 0:  # the heartbeat has no rows of its own
+                    task._take(number, rows, done)
         yield told_line(encode_record(done).decode())
         settle_down()
 
@@ -162,10 +171,11 @@ class IntakeTask:
         refused = rows.height - rows.get_column(REASON).null_count()
         if refused:
             wrong = rows.filter(pl.col(REASON).is_not_null())
-            self._reject(entry, wrong[REASON], wrong[ORIGINAL], done)
+            text = row_text(self._wide(wrong, number), entry.columns.names)
+            self._reject(entry, wrong[REASON], text, done)
             rows = rows.filter(pl.col(REASON).is_null())
         self._find_keys(entry, rows)
-        wide = self._wide(rows, number)
+        wide = stamped_rows(self._wide(rows, number), entry, self.manifest, self.now)
         wide, wrong = split_refused(wide, entry, self.now, self.begin)
         if not wrong.is_empty():
             refused += wrong.height
@@ -188,8 +198,9 @@ class IntakeTask:
         context = TaskContext.get()
         here = 0 if context is None else context.partitionId()
         for key, lane in lanes.items():
-            piece = write_piece(TraceId("port", key), lane, good, arrival, self.files, self.partitions, here)
-            done.traces += [] if piece is None else [(TraceId("port", key), piece)]
+            port = lane.port(key)
+            piece = write_piece(port, lane, good, arrival, self.files, self.partitions, here)
+            done.traces += [] if piece is None else [(port, piece)]
 
     def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
         """Reports keys of JSON objects that nobody declared, but for those that were told before."""
@@ -197,7 +208,8 @@ class IntakeTask:
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
         if len(told) < MOST_TOLD:
-            keys = undeclared_keys(rows.get_column(ORIGINAL), (*entry.columns.names, *told))
+            declared = given_entry(entry).columns.names
+            keys = undeclared_keys(rows.get_column(ORIGINAL), (*declared, *told))
             self.found_columns.add(left_out(entry.name, keys))
 
     def _wide(self, rows: Frame, number: int) -> Frame:
@@ -213,6 +225,8 @@ class IntakeTask:
             made = made.with_columns(rows.get_column(c) for c in (FILE, TIME, BLOCK)).with_columns(
                 pl.int_range(pl.len(), dtype=pl.Int64).alias(INDEX)
             )
+        if PUNCTUATES in rows.columns:
+            made = made.with_columns(rows.get_column(PUNCTUATES))
         return made.with_columns(
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )
@@ -224,6 +238,11 @@ class IntakeTask:
 
     def _written(self, trace: TraceId, rows: Frame) -> tuple[TraceId, Run]:
         return trace, write_run(trace, rows, self.files, self.step)
+
+
+def _unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with its columns, which may come as one."""
+    return pa.RecordBatch.from_struct_array(batch.column(0)) if batch.schema.names == [_ROW] else batch
 
 
 def _by_source(frame: Frame) -> Iterator[tuple[int, Frame]]:

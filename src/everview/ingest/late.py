@@ -13,6 +13,7 @@ import polars as pl
 from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.ingest.bounds import LAST
+from everview.ingest.reading import PUNCTUATES
 from everview.ingest.refused import row_text
 from everview.operators.base import column
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
@@ -48,7 +49,17 @@ def split_late(
     newest = {line: greatest for line, times in lines.items() if isinstance(greatest := times.max(), int)}
     oldest = frame[FROM].min()
     counts = frame.height, 0 if late is None else late.height
-    return frame, late, Arrived(*counts, 0, newest, oldest if isinstance(oldest, int) else None)
+    punctuated = _punctuated(frame, lines)
+    return frame, late, Arrived(*counts, 0, newest, oldest if isinstance(oldest, int) else None, punctuated)
+
+
+def _punctuated(frame: Frame, lines: Mapping[str, pl.Series]) -> dict[str, int]:
+    """Return the greatest timestamp of a punctuation on each time line; none if there is no such row."""
+    if PUNCTUATES not in frame.columns:
+        return {}
+    rows = frame[PUNCTUATES]
+    found = {line: times.filter(rows).max() for line, times in lines.items()}
+    return {line: greatest for line, greatest in found.items() if isinstance(greatest, int)}
 
 
 def _any(mask: pl.Series) -> bool:

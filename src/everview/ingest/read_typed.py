@@ -13,6 +13,7 @@ from everview.catalog import FedEntry, Source
 from everview.errors import StoreError, nearest
 from everview.execute.catalyst import spark_type
 from everview.execute.guards import try_cast_sql
+from everview.ingest.read_kafka import OffsetRange, open_ranges
 from everview.ingest.reading import (
     ORIGINAL,
     REASON,
@@ -32,12 +33,18 @@ from everview.operators.base import column
 
 
 def open_typed(
-    session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
+    session: SparkSession,
+    entry: FedEntry,
+    source: Source,
+    files: Sequence[str] | None = None,
+    ranges: Sequence[OffsetRange] | None = None,
 ) -> DataFrame:
     """Return the rows of a source whose columns are found by their names, each cast to its declared type."""
     if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         frame = load_files(session, entry, source.format, file_options(entry), S.StructType(fields), files)
+    elif ranges is not None:
+        frame = open_ranges(session, entry, ranges)
     else:
         reader = session.readStream.format(source.format).options(**dict(source.options))
         reader = reader.name(source_name(entry))

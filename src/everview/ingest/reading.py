@@ -24,6 +24,7 @@ from everview.operators.base import column
 from everview.storage import names
 
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
+PUNCTUATES = "_everview_punctuates"  # whether a row moves the bound of its stream to its own timestamps
 
 # Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
 FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"

@@ -18,10 +18,12 @@ from everview.operators.base import column
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
 
 REJECTION_REASON = "_reason"
-_ENDED = "the store was run to its end, and its tables cannot change any more"
+AFTER_THE_END = "the store was run to its end, and its tables cannot change any more"
 _NO_KEY = "a column of the PRIMARY KEY cannot be NULL"
 _NOT_NULL = "NULL, and the column is NOT NULL"
 AHEAD = " ahead of the clock, which said "  # in the reason of a row that would move the bound too far
+# In the reason of a row that was taken, and left out when the store was taken back in time.
+LEFT_BEHIND = ", after which rows were left out when the store was taken back in time"
 
 
 def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin: int) -> tuple[Frame, Frame]:
@@ -33,7 +35,7 @@ def split_refused(rows: Frame, entry: StreamEntry | TableEntry, now: int, begin:
     if isinstance(entry, StreamEntry):
         cases = [*_without_value(rows, entry, entry.not_null), *_ahead(rows, entry, now)]
     elif begin == INFINITY:
-        cases = [pl.lit(_ENDED)]
+        cases = [pl.lit(AFTER_THE_END)]
     else:
         cases = _without_value(rows, entry, (*entry.key, *entry.not_null))
     if not cases:
@@ -70,7 +72,8 @@ def _ahead(rows: Frame, entry: StreamEntry, now: int) -> list[pl.Expr]:
         f"{format_timestamp(now)}; mend the timestamp, or make the stream with a longer MAX AHEAD, or NONE"
     )
     names = entry.columns.names
-    lines = {line.column: rows.get_column(column(names.index(line.column))) for line in entry.timelines}
+    given = [line.column for line in entry.timelines if not line.arrival]
+    lines = {line: rows.get_column(column(names.index(line))) for line in given}
     return [
         pl.when(times.cast(pl.Int64) > limit).then(
             pl.concat_str(pl.lit(f"{name}: "), shown_text(times), pl.lit(remedy))
@@ -95,6 +98,8 @@ def refused_rows(reason: pl.Series, text: pl.Series, step: int, begin: int) -> F
 
 def row_text(rows: Frame, names: Sequence[str]) -> pl.Series:
     """Return each row as it came, or else as a JSON object, its columns c0, c1, … under their names."""
+    if ORIGINAL in rows.columns and not rows.get_column(ORIGINAL).null_count():
+        return rows.get_column(ORIGINAL)
     shown = [rows.get_column(column(i)).alias(name) for i, name in enumerate(names)]
     text = row_texts(pl.DataFrame(shown))
     if ORIGINAL not in rows.columns:

@@ -21,6 +21,8 @@ from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.types import series_of as series_of
 
+STAMPED = "the clock stamps it on ARRIVAL, so no value can be given"
+
 
 def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:
     """Rows that hold from these instants on.

@@ -16,17 +16,27 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import INFINITY
-from everview.catalog import FedEntry, StreamEntry
+from everview.catalog import FedEntry, StreamEntry, given_entry
 from everview.execute.catalyst import null_sql
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
 from everview.ingest.batch_files import files_there
+from everview.ingest.clauses import with_conditions, with_stamped_columns
 from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
+from everview.ingest.read_kafka import OffsetRange
 from everview.ingest.read_parquet import open_parquet
 from everview.ingest.read_typed import open_typed
-from everview.ingest.reading import FILE_POSITION, ORIGINAL, REASON, SOURCE, explain_read_error, has_versions
+from everview.ingest.reading import (
+    FILE_POSITION,
+    ORIGINAL,
+    PUNCTUATES,
+    REASON,
+    SOURCE,
+    explain_read_error,
+    has_versions,
+)
 from everview.ingest.spark_rows import cast_rows
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, N
@@ -85,15 +95,15 @@ class Sources:
         ]
         layout = SlotLayout.of([e.columns.types for e in entries])
         beside = SlotLayout.of([list(c.texts.values()) for c in projected])
-        versions = any(map(has_versions, entries))
+        beside_change = _beside_change(entries)
 
         def in_slots(frame: DataFrame, number: int) -> DataFrame:
             changes = _with_change(frame, entries[number])
-            return _in_slots(changes, number, layout, projected[number], beside, versions)
+            return _in_slots(changes, number, layout, projected[number], beside, beside_change)
 
         placed = [in_slots(frame, i) for i, frame in enumerate(frames)]
         if heartbeat is not None:
-            placed.append(_in_slots(heartbeat, -1, layout, ProjectedRows((), ()), beside, versions))
+            placed.append(_in_slots(heartbeat, -1, layout, ProjectedRows((), ()), beside, beside_change))
         projections = tuple(
             dict(zip(of_one, rows.named(places), strict=True))
             for of_one, rows, places in zip(mine, projected, beside.sides, strict=True)
@@ -121,7 +131,7 @@ class Sources:
         shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
             "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
         )
-        return cls._placed([shown], [entry])
+        return cls._placed([with_conditions(shown, entry)], [entry])
 
 
 def _heartbeat(session: SparkSession) -> DataFrame:
@@ -139,8 +149,15 @@ def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
     if isinstance(entry, StreamEntry):
         line = columns[entry.columns.names.index(entry.timelines[0].column)]
         begin = f"unix_micros({line}) AS {FROM}"
-    place = [c for c in FILE_POSITION if c in frame.columns]
-    return frame.selectExpr(*columns, REASON, ORIGINAL, *place, begin, *_CHANGE[1:])
+    more = [c for c in (*FILE_POSITION, PUNCTUATES) if c in frame.columns]
+    return frame.selectExpr(*columns, REASON, ORIGINAL, *more, begin, *_CHANGE[1:])
+
+
+def _beside_change(entries: Sequence[FedEntry]) -> dict[str, str]:
+    """Return the columns, with their types, that rows of some sources have beside their values."""
+    versions = any(map(has_versions, entries))
+    punctuated = any(isinstance(e, StreamEntry) and e.punctuate is not None for e in entries)
+    return {**(FILE_POSITION if versions else {}), **({PUNCTUATES: "BOOLEAN"} if punctuated else {})}
 
 
 def _in_slots(
@@ -149,7 +166,7 @@ def _in_slots(
     layout: SlotLayout,
     projected: ProjectedRows,
     beside: SlotLayout,
-    versions: bool,
+    types: Mapping[str, str],
 ) -> DataFrame:
     """Return the columns of one source in their slots, and the columns for its lanes in others."""
     for texts in projected.lets():
@@ -158,9 +175,8 @@ def _in_slots(
     more = {} if number < 0 else dict(zip(beside.sides[number], projected.texts, strict=True))
     slots = [f"{own.get(i, null_sql(t))} AS {slot(i)}" for i, t in enumerate(layout.slots)]
     slots += [f"{more.get(i, null_sql(t))} AS {projected_column(i)}" for i, t in enumerate(beside.slots)]
-    types = FILE_POSITION if versions else {}
-    place = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
-    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *place, FROM)
+    others = [c if c in frame.columns else f"CAST(NULL AS {t}) AS {c}" for c, t in types.items()]
+    return frame.selectExpr(f"{number} AS {SOURCE}", *slots, REASON, ORIGINAL, *others, FROM)
 
 
 def open_source(
@@ -168,20 +184,26 @@ def open_source(
     entry: FedEntry,
     found: Accumulator[frozenset[ColumnDifference]],
     files: Sequence[str] | None = None,
+    ranges: Sequence[OffsetRange] | None = None,
 ) -> DataFrame:
     """One source: the columns of its stream or table, the reason if a row was refused, its original text.
 
-    It is a stream, or, if files are given, the rows of those.
+    It is a stream, or, if files or ranges of Kafka's offsets are given, the rows of those.
     """
     source = entry.source
     assert source is not None
     try:
+        given = given_entry(entry)
         if source.format in _WITH_COLUMNS:
-            return _WITH_COLUMNS[source.format](session, entry, source, found, files)
-        return (open_json if source.format == "json" else open_typed)(session, entry, source, files)
+            frame = _WITH_COLUMNS[source.format](session, given, source, found, files)
+        elif source.format == "json":
+            frame = open_json(session, given, source, files)
+        else:
+            frame = open_typed(session, given, source, files, ranges)
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
+    return with_conditions(with_stamped_columns(frame, entry), entry)
 
 
 # Formats whose files name their columns.

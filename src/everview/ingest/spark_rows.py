@@ -7,9 +7,11 @@ from pyspark.sql import types as S
 
 from everview.algebra import types as T
 from everview.algebra.text import literal_sql, name_sql, string_sql, type_sql
-from everview.catalog import StreamEntry, TableEntry
+from everview.catalog import StreamEntry, TableEntry, given_entry
+from everview.execute.catalyst import null_sql
 from everview.execute.guards import try_cast_sql
-from everview.ingest.rows import match_columns
+from everview.ingest.reading import required_columns
+from everview.ingest.rows import STAMPED, match_columns
 from everview.operators.base import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
@@ -24,6 +26,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
     """
     there = {name: rows.columns[i] for name, i in match_columns(rows.columns, entry.columns).items()}
     defaults = dict(entry.defaults)
+    stamped = entry.stamped if isinstance(entry, StreamEntry) else ()
     columns, cases = [], []
     for i, f in enumerate(entry.columns):
         if f.name not in there:
@@ -31,6 +34,10 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
             continue
         given = name_sql(there[f.name])
         source = rows.schema[there[f.name]].dataType
+        if f.name in stamped:
+            columns.append(f"{null_sql(f.type)} AS {column(i)}")
+            cases.append(f"WHEN {given} IS NOT NULL THEN {string_sql(f'{f.name}: {STAMPED}')}")
+            continue
         fitted, wrong = try_cast_sql(given, f.type, isinstance(source, _TEXT)), "false"
         if lossless:
             fitted, wrong = _lossless(given, source, f.type)
@@ -38,10 +45,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
         said = [string_sql(f"{f.name}: "), f"CAST({given} AS STRING)", string_sql(f" is no {f.type}")]
         misfit = f"{given} IS NOT NULL AND ({fitted} IS NULL OR {wrong})"
         cases.append(f"WHEN {misfit} THEN concat({', '.join(said)})")
-    lines = [t.column for t in entry.timelines] if isinstance(entry, StreamEntry) else []
-    required = dict.fromkeys(entry.not_null, "NULL, and the column is NOT NULL")
-    required |= dict.fromkeys(lines, "there is no timestamp")
-    for name, why in required.items():
+    for name, why in required_columns(given_entry(entry)).items():
         if name in there or name not in defaults:
             null = f"{name_sql(there[name])} IS NULL" if name in there else "true"
             cases.append(f"WHEN {null} THEN {string_sql(f'{name}: {why}')}")

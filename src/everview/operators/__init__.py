@@ -7,7 +7,7 @@ as Polars frames, keys and hashes, exact sums.
 from everview.operators.aggregate import AggregateOperator
 from everview.operators.band_join import BandJoinOperator
 from everview.operators.base import InputRows, Operator, StatefulOperator, StatePart, column
-from everview.operators.constant import ConstantOperator
+from everview.operators.constant import ConstantOperator, DomainConstantOperator
 from everview.operators.distinct import DistinctOperator
 from everview.operators.event_collect import CollectOperator
 from everview.operators.event_copies import CopiesOperator
@@ -16,6 +16,7 @@ from everview.operators.event_match import MatchOperator
 from everview.operators.event_met import MetOperator
 from everview.operators.event_once import OnceOperator
 from everview.operators.event_operator import EventOperator, EventWait
+from everview.operators.event_output import EventOutputOperator
 from everview.operators.event_unmet import UnmetOperator
 from everview.operators.filter import FilterOperator
 from everview.operators.insertions import InsertionsOperator
@@ -28,7 +29,7 @@ from everview.operators.project import ProjectOperator
 from everview.operators.register import RegisterOperator
 from everview.operators.relation_stream import RelationStreamOperator
 from everview.operators.row_window import RowWindowOperator
-from everview.operators.scan import ScanOperator
+from everview.operators.scan import ARRIVALS, DomainScanOperator, ScanOperator
 from everview.operators.sync_every import SyncEveryOperator
 from everview.operators.sync_on import SyncOnOperator
 from everview.operators.time_window import TimeWindowOperator
@@ -37,11 +38,13 @@ from everview.operators.version_anti_join import VersionAntiJoinOperator
 from everview.operators.version_join import VersionJoinOperator
 
 __all__ = [
-    "AggregateOperator", "BandJoinOperator", "CollectOperator", "ConstantOperator", "CopiesOperator",
-    "DistinctOperator", "EventOperator", "EventWait", "FilterOperator", "HoldOperator", "InputRows",
-    "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MatchOperator", "MetOperator",
-    "MultisetOperator", "NegateOperator", "NegativeTuplesOperator", "OnceOperator", "Operator",
-    "ProjectOperator", "RegisterOperator", "RelationStreamOperator", "RowWindowOperator", "ScanOperator",
-    "StatePart", "StatefulOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
-    "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
+    "ARRIVALS", "AggregateOperator", "BandJoinOperator", "CollectOperator", "ConstantOperator",
+    "CopiesOperator", "DistinctOperator", "DomainConstantOperator", "DomainScanOperator",
+    "EventOperator", "EventOutputOperator", "EventWait", "FilterOperator", "HoldOperator",
+    "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MatchOperator",
+    "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator", "OnceOperator",
+    "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
+    "RowWindowOperator", "ScanOperator", "StatePart", "StatefulOperator", "SyncEveryOperator",
+    "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "UnmetOperator",
+    "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

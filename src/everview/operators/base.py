@@ -254,6 +254,14 @@ class StatefulOperator(Operator, ABC):
         """Return the parts of the state that a step over these rows reads; None: all."""
         return None
 
+    def ends_to_read(self, part: str, new: Sequence[Frame]) -> tuple[int, int] | None:
+        """Return (b0, b1]: the ends of the rows of a part of the state that a step over these rows needs.
+
+        Other rows change no result: files are read whole or not at all, as they are. None: they may, and
+        rows that have expired are left out.
+        """
+        return None
+
     def runs_without_rows(self, slice_: Slice, has_state: bool) -> bool:
         """Return whether it must run in a slice without new rows, even if nothing in a queue is due."""
         return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from everview.algebra.changes import Record
 from everview.algebra.types import DataType
 from everview.operators.base import Operator
+from everview.temporal.clocks import Clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,3 +19,10 @@ class ConstantOperator(Operator):
 
     def __post_init__(self) -> None:
         self._set_types(self.of)
+
+
+@dataclass(frozen=True, eq=False)
+class DomainConstantOperator(ConstantOperator):
+    """The same for a view that reads event streams: it begins when its own clock does."""
+
+    clock: Clock = field(kw_only=True)

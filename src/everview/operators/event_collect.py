@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from everview.algebra.time import LEAST
 from everview.algebra.types import DataType
 from everview.operators.aggregate import Sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
-from everview.operators.base import InputColumns, Operator, StatePart, column
+from everview.operators.base import InputColumns, Operator, column
 from everview.operators.columnar.frame import BEFORE_ALL, Frame, Increment, Slice, State, name_by_position
 from everview.operators.columnar.keys import sort_by_key
 from everview.operators.event_operator import (
-    EventOperator,
-    EventWait,
+    WaitingOperator,
     alive_rows,
     due_rows,
-    empty_parts,
     final_rows,
     stack_rows,
     sum_copies,
     with_until,
 )
-from everview.temporal.clocks import Clock
 
 
 @dataclass(frozen=True, eq=False)
-class CollectOperator(EventOperator):
+class CollectOperator(WaitingOperator):
     """GROUP BY the first `groups` columns of the input; the arguments of the aggregates are columns too.
 
     The wait's column is one of the keys, so that all rows of a group are due together. State: the keys and
@@ -35,20 +33,23 @@ class CollectOperator(EventOperator):
 
     >>> from everview.algebra.types import BIGINT, INT, TIMESTAMP
     >>> from everview.operators.columnar.frame import make_frame
+    >>> from everview.operators.event_operator import EventWait
     >>> from everview.operators.scan import ScanOperator
+    >>> from everview.temporal.clocks import Clock
     >>> s, total = ScanOperator("s", (TIMESTAMP, INT)), AggregateColumn("sum", "c1", "=c1")
-    >>> collect = CollectOperator(s, 1, (total,), (BIGINT,), EventWait(0, Clock()))
+    >>> collect = CollectOperator(s, 1, (total,), (BIGINT,), wait=EventWait(0, Clock()))
     >>> rows = make_frame({"c0": [5, 5, 8], "c1": [3, 4, 1]}, [(0, 9, 1)] * 3)
     >>> step = collect.increment([rows], collect.empty_state([rows]), Slice(0, 5))
     >>> step.output.drop("_from", "_until").rows(), step.added["groups"]["c0"].to_list()
     ([(5, 7, 1)], [8])
     """
 
+    parts: ClassVar = {"groups": "groups"}
+
     input: Operator
     groups: int
     aggregates: tuple[AggregateColumn, ...]
     results: tuple[DataType, ...]
-    wait: EventWait
 
     def __post_init__(self) -> None:
         self._set_types(self.input.types[: self.groups] + self.results)
@@ -60,21 +61,6 @@ class CollectOperator(EventOperator):
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
         return tuple((i,) for i in range(self.groups))
-
-    @property
-    def waits(self) -> Mapping[str, EventWait]:
-        return {"groups": self.wait}
-
-    @property
-    def clock(self) -> Clock | None:
-        return self.wait.clock
-
-    @property
-    def state(self) -> tuple[StatePart, ...]:
-        return (self.event_part("groups", "groups", 0, queue=True),)
-
-    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        return empty_parts(("groups",), new[0])
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         rows = sum_copies(with_until(new[0], self.wait))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from everview.operators.base import Operator, StatePart
+from everview.operators.base import Operator
 from everview.operators.columnar.frame import (
     Frame,
     Increment,
@@ -18,24 +19,19 @@ from everview.operators.columnar.frame import (
 )
 from everview.operators.columnar.lazy import pl
 from everview.operators.event_operator import (
-    EventOperator,
-    EventWait,
-    alive_rows,
+    WaitingOperator,
     due_rows,
-    empty_parts,
     final_rows,
-    sort_records,
     stack_rows,
     sum_copies,
     with_until,
 )
-from everview.temporal.clocks import Clock
 
 _LEFT, _RIGHT = "_left", "_right"
 
 
 @dataclass(frozen=True, eq=False)
-class CopiesOperator(EventOperator):
+class CopiesOperator(WaitingOperator):
     """A record as often as a set operation says, when no copy of it can come any more on either side.
 
     `function` is difference, strict_difference, intersection or max_union. State: the number of copies of
@@ -43,42 +39,26 @@ class CopiesOperator(EventOperator):
 
     >>> from everview.algebra.types import TIMESTAMP
     >>> from everview.operators.columnar.frame import make_frame
+    >>> from everview.operators.event_operator import EventWait
     >>> from everview.operators.scan import ScanOperator
+    >>> from everview.temporal.clocks import Clock
     >>> s = ScanOperator("s", (TIMESTAMP,))
     >>> left = make_frame({"c0": [5, 5, 8]}, [(0, 9, 1)] * 3)
-    >>> minus = CopiesOperator(s, s, "difference", EventWait(0, Clock()))
+    >>> minus = CopiesOperator(s, s, "difference", wait=EventWait(0, Clock()))
     >>> step = minus.increment([left, left[:1]], minus.empty_state([left, left]), Slice(0, 5))
     >>> step.output.drop("_from", "_until").rows(), step.added["left"]["c0"].to_list()
     ([(5, 1)], [8])
     """
 
+    parts: ClassVar = {"left": "copies on the left", "right": "copies on the right"}
+
     left: Operator
     right: Operator
     function: str
-    wait: EventWait
-
-    def __post_init__(self) -> None:
-        self._set_types(self.left.types)
-
-    @property
-    def waits(self) -> Mapping[str, EventWait]:
-        return {"left": self.wait, "right": self.wait}
-
-    @property
-    def clock(self) -> Clock | None:
-        return self.wait.clock
-
-    @property
-    def state(self) -> tuple[StatePart, ...]:
-        left = self.event_part("left", "copies on the left", 0, queue=True)
-        return left, self.event_part("right", "copies on the right", 1, queue=True)
-
-    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        return empty_parts(("left", "right"), new[0])
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         sides = {
-            part: sum_copies(with_until(rows, self.wait)) for part, rows in zip(self.waits, new, strict=True)
+            part: sum_copies(with_until(rows, self.wait)) for part, rows in zip(self.parts, new, strict=True)
         }
         due = {part: due_rows(stack_rows(state[part], rows), slice_.b1) for part, rows in sides.items()}
         columns = record_columns(new[0])
@@ -93,10 +73,7 @@ class CopiesOperator(EventOperator):
         found = counted.select(*columns, _COUNTS[self.function]().cast(pl.Int64).alias(N)).filter(
             pl.col(N) > 0
         )
-        output = final_rows(found).select(new[0].columns)
-        return Increment(
-            output, {part: sort_records(alive_rows(rows, slice_.b1)) for part, rows in sides.items()}
-        )
+        return self.emit(final_rows(found).select(new[0].columns), sides, slice_)
 
 
 _COUNTS = {

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.operators.base import StatefulOperator, StatePart
@@ -22,7 +23,9 @@ from everview.operators.columnar.frame import (
     HASH,
     UNTIL,
     Frame,
+    Increment,
     N,
+    Slice,
     record_columns,
     stack_frames,
     sum_by_key,
@@ -73,6 +76,43 @@ class EventOperator(StatefulOperator):
         rows, forever = self.rows_of(input_), self.waits[name].clock is None
         lasts = INFINITY if forever else None
         return StatePart(name, text, lasts, rows.until, queue=queue, growth=rows.growth)
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingOperator(EventOperator):
+    """An event operator with one wait: all rows of its state are kept, and those it holds back go out, by it.
+
+    `parts` has the parts of the state and what they contain. Their rows have the columns of the first input.
+    With `queues`, of each part only the rows are read whose wait is over.
+    """
+
+    parts: ClassVar[Mapping[str, str]]
+    queues: ClassVar[bool] = True
+
+    wait: EventWait = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._set_types(self.inputs[0].types)
+
+    @property
+    def waits(self) -> Mapping[str, EventWait]:
+        return dict.fromkeys(self.parts, self.wait)
+
+    @property
+    def clock(self) -> Clock | None:
+        return self.wait.clock
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        return tuple(self.event_part(name, text, 0, self.queues) for name, text in self.parts.items())
+
+    def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
+        return {name: new[0].clear() for name in self.parts}
+
+    def emit(self, output: Frame, kept: Mapping[str, Frame], slice_: Slice) -> Increment:
+        """Return what a step emits, and adds to each part of the state: the rows that still wait."""
+        added = {part: sort_records(alive_rows(rows, slice_.b1)) for part, rows in kept.items()}
+        return Increment(final_rows(output), added)
 
 
 def with_until(rows: Frame, wait: EventWait) -> Frame:
@@ -133,8 +173,3 @@ def occur_in(rows: Frame, records: Frame) -> pl.Series:
     if not rows.is_empty() and not records.is_empty():
         found[match_keys(records, columns, rows, columns, hash_keys(rows, columns))[1]] = True
     return pl.Series(found)
-
-
-def empty_parts(names: Sequence[str], frame: Frame) -> dict[str, Frame]:
-    """Return parts of a state without rows."""
-    return {name: frame.clear() for name in names}

@@ -9,7 +9,10 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
+
+from msgspec.structs import replace as replace_run
 
 from everview import operators as P
 from everview.catalog import Alteration, Catalog, FedEntry, StreamEntry, TableEntry
@@ -30,6 +33,7 @@ from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader, save_plans
 from everview.storage.runs import TraceId
 from everview.storage.source_log import source_offsets
+from everview.temporal.clocks import Clock
 
 
 def add_columns(writer: StoreWriter, after: Catalog, name: str, columns: int, added: tuple[str, ...]) -> None:
@@ -62,7 +66,8 @@ def _with_waiting_values(
         found = Replay.of(writer.session, writer.store.files, entry, manifest)
         if isinstance(found, str):
             return manifest
-        runs = write_waiting_rows(writer.kept(manifest, catalog), found, step)
+        written = write_waiting_rows(writer.kept(manifest, catalog), found, step)
+    runs = tuple(replace_run(run, step=manifest.seen_by_events) for run in written)
     waiting = manifest.with_traces({inbox: runs})
     return waiting.with_traces(pieces_of(waiting))
 
@@ -106,7 +111,7 @@ def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old:
 
 
 class _RenamedPlans:
-    """Plans in which scans have other relations; parts without such scans stay the same objects."""
+    """Plans in which scans and clocks have other relations; parts without such stay the same objects."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -120,15 +125,30 @@ class _RenamedPlans:
     def rename(self, part: P.Operator) -> P.Operator:
         """Return a plan with the new names."""
         if part not in self._done:
-            if isinstance(part, P.ScanOperator):
-                new = self._names.get(part.relation)
-                made: P.Operator = part if new is None else replace(part, relation=new)
-            else:
-                below = [self.rename(i) for i in part.inputs]
-                same = all(n is o for n, o in zip(below, part.inputs, strict=True))
-                made = part if same else part.with_inputs(below)
-            self._done[part] = made
+            below = [self.rename(i) for i in part.inputs]
+            same = all(n is o for n, o in zip(below, part.inputs, strict=True))
+            made = part if same else part.with_inputs(below)
+            if isinstance(made, P.ScanOperator) and made.relation in self._names:
+                made = replace(made, relation=self._names[made.relation])
+            self._done[part] = self._with_renamed_clocks(made)
         return self._done[part]
+
+    def _with_renamed_clocks(self, part: P.Operator) -> P.Operator:
+        """Return an operator whose clocks, if it has any, go by the new names of streams."""
+        values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+        renamed = {name: self._renamed(value) for name, value in values.items()}
+        changed: dict[str, Any] = {name: v for name, v in renamed.items() if v != values[name]}
+        return replace(part, **changed) if changed else part
+
+    def _renamed(self, value: object) -> object:
+        match value:
+            case Clock():
+                return value.renamed(self._names)
+            case P.EventWait(column, clock):
+                return P.EventWait(column, None if clock is None else clock.renamed(self._names))
+            case (P.EventWait(), *_):
+                return tuple(map(self._renamed, value))
+        return value
 
     def changed(self) -> Iterable[P.Operator]:
         """Return all plans and parts of plans that have changed."""

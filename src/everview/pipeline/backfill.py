@@ -18,12 +18,14 @@ from everview import operators as P
 from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry
 from everview.compile import CompiledStore
-from everview.errors import StoreError, format_count
+from everview.errors import StoreError
 from everview.execute.evaluate import evaluate_slice, scans_of
-from everview.execute.kept import Kept
+from everview.execute.event_bounds import line_bounds
+from everview.execute.kept import Kept, unite
 from everview.execute.tasks import write_rows
-from everview.ingest.replay import Replay
+from everview.ingest.replay import ReadPart, Replay
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
+from everview.operators.step_slices import StepSlices
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import cut_at_views
 from everview.storage.files import Files
@@ -54,7 +56,7 @@ class Backfill:
     bound: int = BEFORE_ALL
     traces: Traces = field(default_factory=dict)
     _inbox: dict[str, tuple[Run, ...]] = field(default_factory=dict)
-    _uris: dict[str, set[str]] = field(default_factory=dict)
+    _parts: dict[str, set[ReadPart]] = field(default_factory=dict)  # of each stream, that were read again
     _step: int = 0
     _replayed_up_to: int = 0  # the step
 
@@ -62,7 +64,7 @@ class Backfill:
         self._plans: dict[str, P.Operator] = {}
         self._origin: dict[P.Operator, P.Operator] = {}
         for name in self.names:
-            self._plans[name], origin = cut_at_views(self.views.plans[name], self.kept)
+            self._plans[name], origin = cut_at_views(self.views.plans[name], self.kept, in_domains=True)
             self._origin |= origin
         self._scans = scans_of(self._plans.values())
 
@@ -70,6 +72,11 @@ class Backfill:
     def files(self) -> Files:
         """The folder of its files."""
         return self.writer.store.files.below(f"{BACKFILL}/{self.token}")
+
+    @property
+    def reads_events(self) -> bool:
+        """Whether an event stream is computed, or a view over one: that is done at once, by all bounds."""
+        return any(map(self.views.reads_events, self.names))
 
     def streams(self) -> list[StreamEntry]:
         """Return the streams that are read again: those with a source that are read from the beginning."""
@@ -87,21 +94,21 @@ class Backfill:
         A row of a view may be known before it begins; the steps after this one do not send it again.
         """
         self._read_again(manifest)
-        for bound in [*self._cuts(manifest.bound), manifest.bound]:
+        cuts = () if self.reads_events else self._cuts(manifest.bound)
+        for bound in [*cuts, manifest.bound]:
             self._evaluate(manifest, bound, last and bound == manifest.bound)
 
     def _read_again(self, manifest: Manifest) -> None:
         """Write the rows of sources up to a manifest to runs of the backfill."""
         kept = self.writer.kept(manifest, self.views.catalog)
         for entry in self.streams():
-            known = self._uris.setdefault(entry.name, set())
+            known = self._parts.setdefault(entry.name, set())
             found = Replay.of(kept.session, kept.files, entry, manifest, known)
             if isinstance(found, str):
                 raise StoreError(found, next_step="try again")
-            files = format_count(len(found.uris), "file")
-            self.report(BackfillProgress(self.names, f"reading {files} of {entry.name} again"))
+            self.report(BackfillProgress(self.names, f"reading {found.amount} of {entry.name} again"))
             rows = found.rows(kept, self._replayed_up_to)
-            known |= set(found.uris)
+            known |= set(found.parts)
             if rows is not None:
                 trace = TraceId("inbox", entry.name)
                 written = write_rows(rows, trace, self.files, self._step)
@@ -123,24 +130,32 @@ class Backfill:
         if bound <= self.bound and not last:
             return
         kept = self.writer.kept(manifest, self.views.catalog)
-        again = {TraceId("inbox", name): runs for name, runs in self._inbox.items()}
-        replayed = Kept(kept.session, self.files, replace(manifest, traces=again), self.views.catalog)
+        inboxes = {TraceId("inbox", name): runs for name, runs in self._inbox.items()}
+        replayed = Kept(kept.session, self.files, replace(manifest, traces=inboxes), self.views.catalog)
+        slice_ = Slice(self.bound, bound, self.bound == BEFORE_ALL < bound, *manifest.clock_range)
+        slices = StepSlices(slice_)
+        if self.reads_events:
+            slices = StepSlices(slice_, {}, line_bounds(manifest, self.views), manifest.finished)
         scans: dict[P.ScanOperator, DataFrame | None] = {}
         for scan in self._scans:
+            source, own = replayed if scan.relation in self._inbox else kept, slices.of_operator(scan)
             if scan.source == "view":
                 scans[scan] = (
                     kept.new_rows(scan, self.bound, bound) if not last else kept.later_rows(scan, self.bound)
                 )
+            elif scan.source == P.ARRIVALS:
+                scans[scan] = source.earlier_arrivals(scan, own)
             else:
-                source = replayed if scan.relation in self._inbox else kept
-                scans[scan] = source.new_rows(scan, self.bound, bound)
+                scans[scan] = source.new_rows(scan, own.b0, own.b1)
+                if scan.relation in self._inbox:
+                    admitted = manifest.admitted(scan.relation)
+                    scans[scan] = unite(scans[scan], kept.new_rows(scan, own.b0, own.b1, admitted))
         self._step += 1
         if bound < manifest.bound:
             self.report(BackfillProgress(self.names, f"computed up to {instant_words(bound)}"))
-        slice_ = Slice(self.bound, bound, self.bound == BEFORE_ALL, *manifest.clock_range)
         done = evaluate_slice(
             kept.session, self.files, store.settings.partitions, self._plans, scans, self.traces,
-            self._step, slice_, named=lambda operator: self._origin.get(operator, operator).name,
+            self._step, slices, named=lambda operator: self._origin.get(operator, operator).name,
         )  # fmt: skip
         self.traces = {**self.traces, **done.traces}
         self.bound = bound

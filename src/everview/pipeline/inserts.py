@@ -15,11 +15,14 @@ from everview.execute.failures import explained_failures
 from everview.execute.housekeeping import merge_inserted
 from everview.execute.tasks import write_rows
 from everview.ingest.bounds import record_arrivals
+from everview.ingest.clauses import stamped_rows
 from everview.ingest.inserts import table_rows
 from everview.ingest.late import split_late
 from everview.ingest.scheduled import changes_after
 from everview.ingest.sources import Sources
 from everview.ingest.tables import Assignments, carry_out, change_of, require_key, rows_after
+from everview.operators.base import column
+from everview.operators.columnar.frame import CHANGE
 from everview.pipeline.writer import CLEAN_EVERY, StoreWriter, change_begin
 from everview.query.questions import StoreSnapshot
 from everview.sql.statements import Selection
@@ -43,8 +46,11 @@ def insert_rows(
         before = writer.store.manifest()
         step = before.step + 1
         begin = change_begin(before, at) if isinstance(target, TableEntry) else None
-        good, late, arrived = split_late(table_rows(rows, target, begin), target, before, step)
-        parts = {TraceId("inbox", target.name): good}
+        came = table_rows(rows, target, begin, lambda: writer.session)
+        came = stamped_rows(came, target, before, writer.now())
+        good, late, arrived = split_late(came, target, before, step)
+        own = [column(i) for i in range(len(target.columns))]
+        parts = {TraceId("inbox", target.name): good.select(*own, *CHANGE)}
         parts |= {} if late is None else {TraceId("late", target.name): late}
         traces = {
             trace: Trace(trace, before.runs(trace), writer.store.files).append(part, step).runs

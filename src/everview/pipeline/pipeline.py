@@ -15,25 +15,29 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from everview.algebra.time import Chronon
-from everview.catalog import Catalog, Entry, StreamEntry, TableEntry, ViewEntry
+from everview.algebra.expressions import Expression
+from everview.algebra.time import Chronon, instant_words
+from everview.catalog import Catalog, Entry, QueryEntry, StreamEntry, TableEntry
 from everview.compile import CompiledStore
 from everview.errors import StoreError
 from everview.execute.evaluable import require_evaluable
+from everview.execute.event_bounds import MARKS
 from everview.execute.failures import explained_failures
 from everview.execute.housekeeping import forget
-from everview.execute.slices import MARKS
+from everview.ingest.clauses import require_evaluable_conditions
 from everview.ingest.tables import Assignments
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline import inserts
+from everview.pipeline.admit import Admission, admit_rows
 from everview.pipeline.alter import add_columns, rename_entry
 from everview.pipeline.backfill import BackfillProgress
 from everview.pipeline.migration import begin_migrations
+from everview.pipeline.rewind import StoreRewind
 from everview.pipeline.steps import StepRunner
 from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
-from everview.query.questions import StoreSnapshot, require_going_on, require_view
+from everview.query.questions import FEW_ROWS, StoreSnapshot, require_going_on, require_view
 from everview.sql import declare
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import AddColumns, Rename, Selection
@@ -68,7 +72,7 @@ class Pipeline(StoreWriter):
 
     def store_snapshot(self, views: CompiledStore) -> StoreSnapshot:
         """Return the present state of the store, to answer queries from."""
-        kept = self.kept(self.store.manifest(), views.catalog)
+        kept = self.kept(self.store.manifest(), views.catalog, FEW_ROWS)
         return StoreSnapshot(kept, views, self.store.settings.partitions)
 
     def answer(self, views: CompiledStore, query: Query) -> DataFrame:
@@ -81,24 +85,28 @@ class Pipeline(StoreWriter):
         snapshot = self.store_snapshot(views)
         name = require_view(views.catalog, view).name
         require_going_on(snapshot.kept.manifest, name)
-        marks = dict(snapshot.kept.manifest.marks)
-        if since is None or not marks or since < min(marks):
-            after = BEFORE_ALL
-        else:
-            after = max(bound for step, bound in marks.items() if step <= since)
+        manifest = snapshot.kept.manifest
+        marks = dict(manifest.marks)
+        void = None if since is None else manifest.voided(since)
+        if void is not None:
+            raise StoreError(
+                f"the store was taken back to {instant_words(void.to)} in step {void.step}: "
+                f"the changes up to step {since} count no longer",
+                next_step=f"read all changes of '{name}', and go on after step {manifest.step}",
+            )
         if since is not None and len(marks) >= MARKS and since < min(marks):
             raise StoreError(
                 f"where step {since} ended is not known any more",
                 next_step=f"go on after a step from {min(marks)} on, or read all changes",
             )
-        found = snapshot.kept.manifest.replaced.get(name)
+        found = manifest.replaced.get(name)
         if since is not None and found is not None and since < found.followed_from:
             raise StoreError(
                 f"the view '{name}' was replaced in step {found.followed_from}, and its changes begin anew",
                 next_step=f"read all its changes, and go on after step {found.followed_from} or a later one",
             )
         with explained_failures(views.sourced_entries):
-            return snapshot.changes(name, encoding, after)
+            return snapshot.changes(name, encoding, since)
 
     # Inserted rows
 
@@ -107,6 +115,12 @@ class Pipeline(StoreWriter):
     ) -> Arrived:
         """Insert rows into a stream or a table."""
         return inserts.insert_rows(self, entry, rows, at, lossless)
+
+    def admit(
+        self, views: CompiledStore, entry: StreamEntry, kind: str, where: Expression | None
+    ) -> Admission:
+        """Let late or rejected rows of a stream count from now on."""
+        return admit_rows(self, views, entry, kind, where)
 
     def fill_table(self, entry: TableEntry, rows: DataFrame) -> None:
         """Write the first rows of a table."""
@@ -126,12 +140,24 @@ class Pipeline(StoreWriter):
 
     # New and dropped names
 
+    def require_evaluable_stream(self, entry: StreamEntry) -> None:
+        """Refuse conditions that Spark does not accept, if there is a session to ask; else a step does."""
+        if self.has_session:
+            require_evaluable_conditions(self.session, entry)
+
     def begin_stream(self, entry: StreamEntry) -> None:
-        """Begin a stream in a store that has already run: its rows count from the bound on."""
+        """Begin a stream in a store that has already run: its rows count from the bound on.
+
+        That is so on all its time lines. Those that are stamped on ARRIVAL go by the clock; the first one
+        must not be before the bound even then.
+        """
         with self.one_at_a_time:
             before = self.store.manifest()
             if before.bound > BEFORE_ALL:
-                own = {line.column: before.bound for line in entry.timelines[:1]}
+                first = entry.timelines[0]
+                own = {
+                    line.column: before.bound for line in entry.timelines if line == first or not line.arrival
+                }
                 bounds = {**before.bounds, entry.name: own}
                 self.store.write_manifest(replace(before, step=before.step + 1, bounds=bounds))
 
@@ -152,13 +178,13 @@ class Pipeline(StoreWriter):
                     self.forget_names(before)  # a DROP was interrupted
                 rename_entry(self, before, catalog, name, new_name)
 
-    def create_view(self, entry: ViewEntry, catalog: Catalog, before: CompiledStore) -> None:
+    def create_view(self, entry: QueryEntry, catalog: Catalog, before: CompiledStore) -> None:
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
         for name in entry.depends_on:
             require_going_on(self.store.manifest(), name)
         self._change_views(ViewChange(catalog, before, entry=entry))
 
-    def resume_view(self, entry: ViewEntry, views: CompiledStore) -> None:
+    def resume_view(self, entry: QueryEntry, views: CompiledStore) -> None:
         """Compute a view anew that was set aside, with all that it waits for."""
         found = self.store.manifest().aside.get(entry.name)
         if found is None:
@@ -169,7 +195,7 @@ class Pipeline(StoreWriter):
             cause = views.catalog.get(name)
             aside = self.store.manifest().aside.get(name)
             own = aside is not None and (name == aside.because_of or name == entry.name)
-            if isinstance(cause, ViewEntry) and own and _reads(entry.name, name, views.catalog):
+            if isinstance(cause, QueryEntry) and own and _reads(entry.name, name, views.catalog):
                 views = self.compiled(views.catalog, views)
                 self._change_views(ViewChange(views.catalog, views, entry=cause, resumes=True))
 
@@ -224,6 +250,10 @@ class Pipeline(StoreWriter):
             after = replace(before, step=before.step + 1, **parts)
             self.store.write_manifest(forget(after, views.catalog, views.operator_names()))
 
+    def plan_rewind(self, catalog: Catalog, to: Chronon, reject_after: Chronon | None) -> StoreRewind:
+        """Decide what is to be done to take the store back to an instant."""
+        return StoreRewind(self, catalog, to, reject_after, self.report_backfill)
+
     # Steps
 
     def run(
@@ -243,7 +273,8 @@ class Pipeline(StoreWriter):
         if views.sourced_entries:
             views = SourceQuery(self, self._steps, views, report).finish()
         self.last_failure = None
-        if finish or not done:
+        # Rows that the clock has stamped are before the bound only when it has gone on.
+        if finish or not done or any(entry.stamped for entry in views.streams):
             with explained_failures(views.sourced_entries):
                 self._steps.run_step(views, None, finish, report)
         self.clean_store()
@@ -299,7 +330,7 @@ class Pipeline(StoreWriter):
     def _require_evaluable(self, views: CompiledStore) -> None:
         """Check the views before the first step: they may have been created without a Spark session."""
         before = self.store.manifest()
-        entries = [entry for entry in views.catalog if isinstance(entry, ViewEntry)]
+        entries = [entry for entry in views.catalog if isinstance(entry, QueryEntry)]
         if entries and before.bound == BEFORE_ALL:
             require_evaluable(self.session, entries, views.plans)
 
@@ -311,7 +342,7 @@ class Pipeline(StoreWriter):
 def _reads(view: str, other: str, catalog: Catalog) -> bool:
     """Return whether a view is another one, or reads it, perhaps through others."""
     entry = catalog.get(view)
-    below = entry.depends_on if isinstance(entry, ViewEntry) else ()
+    below = entry.depends_on if isinstance(entry, QueryEntry) else ()
     return view == other or any(_reads(name, other, catalog) for name in below)
 
 

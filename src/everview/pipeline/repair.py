@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from everview import operators as P
 from everview.algebra.time import instant_words
-from everview.catalog import StreamEntry, TableEntry, ViewEntry
+from everview.catalog import QueryEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError, format_count
 from everview.execute.failures import explained_failures
@@ -30,8 +30,8 @@ from everview.execute.kept import REPLACED
 from everview.execute.pieces import pieces_of
 from everview.execute.slices import with_plans
 from everview.ingest.changed_files import files_with_times
-from everview.ingest.reading import source_name
-from everview.ingest.replay import Replay, is_replayable, write_waiting_rows
+from everview.ingest.reading import reads_files, source_name
+from everview.ingest.replay import Replay, write_waiting_rows
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline.backfill import BackfillProgress
@@ -128,7 +128,7 @@ class StoreRepair:
         for entry in found.catalog if found.read_again else ():
             if not isinstance(entry, StreamEntry) or entry.source is None:
                 continue
-            if is_replayable(entry):
+            if reads_files(entry):
                 self._name_files_that_are_gone(entry)
             elif found.batch < 0 or entry.source.format not in _WITH_OFFSETS:
                 kind = self.notes.unmendable if found.batch < 0 else self.notes.losses
@@ -164,9 +164,9 @@ class StoreRepair:
                 self._views |= {
                     view for view, plan in compiled.plans.items() if trace.owner in _state_names(plan)
                 }
-            case "view" if isinstance(entry, ViewEntry) and trace.part == REPLACED:
+            case "view" if isinstance(entry, QueryEntry) and trace.part == REPLACED:
                 self._begin_anew(entry.name, trace)
-            case "view" if isinstance(entry, ViewEntry):
+            case "view" if isinstance(entry, QueryEntry):
                 self._views.add(entry.name)
                 self._lost.add(entry.name)
             case "complete" if isinstance(entry, ViewEntry):
@@ -185,6 +185,8 @@ class StoreRepair:
                 times += instant_words(max(r.greatest_from for r in runs))
                 self.notes.losses.append(f"{contents_of(trace)}: {rows}, {times}")
                 self._drop(trace, runs)
+                if trace.part and entry is not None:
+                    self._count_as_late(entry.name, sum(run.rows for run in runs))
             case _:
                 self.notes.unmendable.append(f"{contents_of(trace)}: {rows}, which are nowhere else")
 
@@ -192,6 +194,12 @@ class StoreRepair:
         gone = {run.path for run in runs}
         left = tuple(run for run in self.manifest.runs(trace) if run.path not in gone)
         self.manifest = self.manifest.with_traces({trace: left})
+
+    def _count_as_late(self, stream: str, rows: int) -> None:
+        """Count lost re-admitted rows as late: a view made later would find them in their files."""
+        taken, late, rejected = self.manifest.counts.get(stream, (0, 0, 0))
+        counts = {**self.manifest.counts, stream: (taken, late + rows, rejected)}
+        self.manifest = replace(self.manifest, counts=counts)
 
     def _begin_anew(self, view: str, trace: TraceId) -> None:
         """Drop the changes of a view from before it was replaced."""
@@ -295,7 +303,11 @@ class StoreRepair:
         """Write the rows of a source that begin after the bound to a run of its inbox."""
         kept = self.writer.kept(self.manifest, self.diagnosis.catalog)
         found = Replay.of(kept.session, kept.files, entry, self.manifest)
-        return () if isinstance(found, str) else write_waiting_rows(kept, found, self.diagnosis.step + 1)
+        if isinstance(found, str):
+            return ()
+        written = write_waiting_rows(kept, found, self.diagnosis.step + 1)
+        seen = self.manifest.evaluated  # event queries have seen these rows
+        return tuple(replace_run(run, step=seen) for run in written)
 
 
 def _state_names(plan: P.Operator) -> set[str]:

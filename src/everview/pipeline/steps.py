@@ -66,6 +66,9 @@ class StepRunner:
             before = store.manifest()
             if batch is not None and before.batch is not None and batch.number <= before.batch:
                 return None
+            progress = before.progress if batch is None else read_progress(store.files, batch.number)
+            if batch is not None and any(entry.stamped for entry in views.streams):
+                now = store.clock_of_batch(batch.number, progress, now)
             taken = IntakeResult({}, {})
             if batch is not None and batch.sources.entries:
                 taken = writer.write_batch(batch.sources, batch.frame, before, before.bound + 1, now)
@@ -73,7 +76,6 @@ class StepRunner:
             arrived = taken.arrived
             new = {trace: (*before.runs(trace), *runs) for trace, runs in taken.traces.items()}
             moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
-            progress = before.progress if batch is None else read_progress(store.files, batch.number)
             nothing_came = moved == before and not any(arrived.values())
             if batch is not None and nothing_came and progress == before.progress:
                 return None  # a heartbeat batch without rows
@@ -88,7 +90,8 @@ class StepRunner:
             found = None if batch is None else batch.sources.differences
             kinds = {entry.name: entry.kind for entry in views.sourced_entries}
             differences = () if found is None else found.value
-            messages, told_columns = report_differences(differences, before.told, kinds)
+            stamped = {entry.name: entry.stamped for entry in views.streams}
+            messages, told_columns = report_differences(differences, before.told, kinds, stamped)
             writer.commit_step(before, replace(after, told=told_columns))
             for message in (*messages, *_aside_messages(before, after)):
                 warnings.warn(message, stacklevel=2)
@@ -128,8 +131,8 @@ class StepRunner:
 def _aside_messages(before: Manifest, after: Manifest) -> list[str]:
     """Return what to say of the views that a step has set aside."""
     return [
-        f"the view '{name}' was set aside, and the others go on: {found.error}; "
-        f"once that is mended, ALTER VIEW {name} RESUME"
+        f"the {found.kind} '{name}' was set aside, and the others go on: {found.error}; "
+        f"once that is mended, {found.resume_sql}"
         for name, found in after.aside.items()
         if name not in before.aside and found.because_of == name
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -15,6 +16,7 @@ from everview.errors import StoreError
 from everview.execute.failures import SPARK_FAILURES, explained_failures, failure, may_be_of_a_view
 from everview.execute.slices import source_lanes
 from everview.ingest.batch_files import files_with_wildcards
+from everview.ingest.read_kafka import note_topics
 from everview.ingest.sources import Sources
 from everview.pipeline.steps import Batch, StepRunner
 from everview.pipeline.writer import StoreWriter
@@ -71,6 +73,8 @@ class SourceQuery:
         if plain:
             lanes = ()
         sources = Sources.open(writer.session, views.sourced_entries, lanes, heartbeat=interval is not None)
+        for note in note_topics(writer.session, store.files.below(CHECKPOINT), views.sourced_entries):
+            warnings.warn(note, stacklevel=2)
         steps.begin_run()
 
         def run_batch(frame: DataFrame, number: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -17,13 +17,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from everview import operators as P
-from everview.algebra.time import instant_words
-from everview.catalog import Catalog, StreamEntry, ViewEntry
-from everview.compile import CompiledStore, compile_store
+from everview.algebra.time import INFINITY, instant_words
+from everview.catalog import Catalog, QueryEntry, StreamEntry
+from everview.compile import CompiledEventStream, CompiledStore, compile_store
 from everview.errors import PlanError
 from everview.execute.catalyst import long_sql
 from everview.execute.evaluable import require_evaluable
 from everview.execute.evaluate import scans_of
+from everview.execute.event_bounds import with_event_bounds
 from everview.execute.failures import explained_failures
 from everview.execute.housekeeping import completed, forget, horizons
 from everview.execute.kept import REPLACED
@@ -31,6 +32,7 @@ from everview.execute.slices import first_instant, with_plans
 from everview.execute.tasks import write_rows
 from everview.ingest.replay import Replay, lost_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
+from everview.pipeline.admit import require_no_corrections
 from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import ViewStart
@@ -65,7 +67,7 @@ class CatalogChange:
 class ViewChange(CatalogChange):
     """A view that is created, replaced or resumed: the catalog with it, and the views before it."""
 
-    entry: ViewEntry
+    entry: QueryEntry
     resumes: bool = False
 
     def require_complete(self, view: str, why: str) -> None:
@@ -81,17 +83,17 @@ class ViewChange(CatalogChange):
         return self.entry.name in self.before.views
 
     @property
-    def old_entry(self) -> ViewEntry | None:
+    def old_entry(self) -> QueryEntry | None:
         """The view of this name that there is already."""
         found = self.before.catalog.entries.get(self.entry.name.casefold())
-        return found if isinstance(found, ViewEntry) else None
+        return found if isinstance(found, QueryEntry) else None
 
     def compiled(self, starts: Mapping[str, ViewStart], anew: Container[str] = ()) -> CompiledStore:
         return super().compiled(starts, (self.entry.name, *(n for n in self.before.views if n in anew)))
 
     def names(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the views that must be computed: the new one, and those whose plans change with it."""
-        if manifest.bound == BEFORE_ALL:
+        if manifest.bound == BEFORE_ALL and not manifest.evaluated:
             return ()
         kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
         views = self.compiled(kept)
@@ -100,7 +102,8 @@ class ViewChange(CatalogChange):
         return tuple(
             name
             for name, plan in views.plans.items()
-            if old.get(name) != plan or (longer and name == self.entry.name)
+            if (old.get(name) != plan or (longer and name == self.entry.name))
+            and (manifest.bound > BEFORE_ALL or views.reads_events(name))
         )
 
     def with_answer(self, manifest: Manifest) -> Manifest:
@@ -134,11 +137,13 @@ def change_views(
                 return
     names = change.names(manifest)
     plan = plan_backfill(writer, change, names, manifest, report)
-    entries = [e for e in change.catalog if isinstance(e, ViewEntry) and e.name in names]
-    require_evaluable(writer.session, entries, plan.backfill.views.plans)
+    plans = plan.backfill.views.plans
+    require_no_corrections(writer.store.files, manifest, change.catalog, plans, names)
+    entries = [e for e in change.catalog if isinstance(e, QueryEntry) and e.name in names]
+    require_evaluable(writer.session, entries, plans)
     with protected(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
         if pause is not None:
-            if not plan.incomplete:
+            if not plan.incomplete and not plan.backfill.reads_events:
                 plan.backfill.advance(manifest, last=False)
             pause()
         with writer.one_at_a_time:
@@ -157,7 +162,8 @@ def change_views(
             writer.commit_step(before, after, change.catalog)
     for name, why in plan.incomplete.items():
         since = instant_words(plan.starts[name].since)
-        warnings.warn(f"the view '{name}' is complete from {since} on: {why}", stacklevel=2)
+        kind = change.catalog.get(name).kind
+        warnings.warn(f"the {kind} '{name}' is complete from {since} on: {why}", stacklevel=2)
 
 
 def _check_evaluable(writer: StoreWriter, change: ViewChange, manifest: Manifest) -> None:
@@ -228,19 +234,44 @@ def plan_backfill(
         gone, below = unreadable(name, kept), _inputs(views.plans[name], kept)[1]
         begins = {v: starts[v].since for v in below if v in starts}
         begins |= {v: ended[t] for v in below if (t := TraceId("view", v)) in ended}
-        if gone:
+        last = max(begins, key=lambda v: begins[v]) if begins else ""
+        known_from = f"it reads '{last}', which is known from there on"
+        event = views.views[name]
+        if isinstance(event, CompiledEventStream) and (gone or begins):
+            incomplete[name] = str(problems[gone[0]]) if gone else known_from
+            after = event_stream_begin(event, manifest, gone, begins.values(), incomplete[name])
+            starts[name] = ViewStart(after, tuple(gone))
+        elif gone:
             starts[name] = ViewStart(first_instant(manifest), tuple(gone))
             incomplete[name] = str(problems[gone[0]])
         elif begins:
-            last = max(begins, key=lambda v: begins[v])
             starts[name] = ViewStart(begins[last], ())
-            incomplete[name] = f"it reads '{last}', which is known from there on"
+            incomplete[name] = known_from
         if name in incomplete:
             change.require_complete(name, incomplete[name])
     views = change.compiled(starts, names)
     kept = _kept_plans(views, names, {} if forgetful else ended)
     backfill = Backfill(writer, views, names, report, token or uuid.uuid4().hex, kept)
     return BackfillPlan(backfill, starts, incomplete)
+
+
+def event_stream_begin(
+    event: CompiledEventStream, manifest: Manifest, gone: Sequence[str], begins: Iterable[int], why: str
+) -> int:
+    """Return the instant after which an event stream that misses rows is complete; refuse it if none is.
+
+    Its rows depend on rows of its inputs that are at most its look-back older: a NOT EXISTS that looks back
+    further would see an absence that is none.
+    """
+    back = event.timing.look_back(event.lines[0])
+    if back is None:
+        raise PlanError(
+            f"the event stream '{event.name}' could never be complete: {why}, "
+            "and it looks back at any time before its rows",
+            next_step="give each time that it looks back at a lower end, or make it in a new store",
+        )
+    newest = [max(manifest.newest.get(stream, {}).values(), default=BEFORE_ALL) for stream in gone]
+    return min(max([*newest, *begins, BEFORE_ALL]) + back, INFINITY - 1)
 
 
 def _kept_plans(
@@ -316,7 +347,8 @@ def joined_manifest(
             since[name], partial[name] = starts[name].since, starts[name].streams or ()
     forgotten = {n: t for n, t in before.forgotten.items() if n not in names or n in after.replaced}
     after = replace(after, step=step, since=since, partial=partial, forgotten=forgotten)
-    after = completed(before, after, change.catalog)
+    after = replace(after, evaluated=before.seen_by_events)
+    after = with_event_bounds(completed(before, after, change.catalog), backfill.views)
     after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
     return forget(after, change.catalog, backfill.views.operator_names())
 

@@ -68,9 +68,9 @@ class StoreWriter:
         stored = StoredViews(manifest.plans, manifest.next, manifest.aside, self._load_plan)
         return compile_store(catalog, manifest.starts, before, stored)
 
-    def kept(self, manifest: Manifest, catalog: Catalog) -> Kept:
+    def kept(self, manifest: Manifest, catalog: Catalog, few: int = 0) -> Kept:
         """Return what the store has kept of its streams, tables and views."""
-        return Kept(self.session, self.store.files, manifest, catalog)
+        return Kept(self.session, self.store.files, manifest, catalog, few)
 
     @contextmanager
     def tagged_jobs(self, tag: str) -> Iterator[None]:
@@ -120,7 +120,7 @@ def change_begin(manifest: Manifest, at: Chronon | None) -> Chronon:
     if manifest.finished:
         raise StoreError(
             "nothing can change any more: the store was run to its end",
-            next_step="make another store; to go on later, run without finish",
+            next_step="everview rewind --to TS takes it back in time; to go on later, run without finish",
         )
     if at is None:
         return manifest.bound + 1

@@ -6,7 +6,7 @@ BY, EXCEPT and padded sides hold their rows back until their clock has passed th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 
 from everview import operators as P
@@ -14,28 +14,35 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Expression
 from everview.algebra.time import INFINITY
 from everview.operators.base import Growth, InputRows
+from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
 from everview.plan.lower import bind_positions, compute_arguments, positioned_condition, widen_columns
-from everview.plan.lower_joins import LoweredInput
+from everview.plan.lower_joins import LoweredInput, MatchedSides
 from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
 from everview.temporal.waits import clock_of
 
-ARRIVALS = "arrivals"  # the source of a scan: the rows that came in a step, whatever their timestamps
+LowerSnapshot = Callable[[N.Node], P.Operator]  # the lowering of ISTREAM, which is no part of the events
 
 
-def lower_events(timing: Timing) -> P.Operator:
-    """Return the physical plan of an event query."""
-    return _lower(timing.node, timing)
+def scan_istream(node: N.Node) -> P.Operator:
+    """Return ISTREAM as a scan of arrivals, where its rows are given."""
+    name = node.name if isinstance(node, N.View) else "ISTREAM"
+    return P.ScanOperator(name, node.schema.types, P.ARRIVALS)
+
+
+def lower_events(timing: Timing, snapshot: LowerSnapshot = scan_istream) -> P.Operator:
+    """Return the physical plan of an event query; event streams that it reads are scans of arrivals."""
+    return _lower(timing.node, timing, snapshot)
 
 
 @singledispatch
-def _lower(node: N.Node, timing: Timing) -> P.Operator:
+def _lower(node: N.Node, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
     raise TypeError(f"no event operator for {type(node).__name__}")
 
 
-def _below(timing: Timing) -> list[P.Operator]:
-    return [lower_events(each) for each in timing.inputs]
+def _below(timing: Timing, snapshot: LowerSnapshot) -> list[P.Operator]:
+    return [lower_events(each, snapshot) for each in timing.inputs]
 
 
 def _wait(wait: Wait) -> P.EventWait:
@@ -48,33 +55,37 @@ def _rows(wait: Wait, label: str) -> InputRows:
     return InputRows(label, until=until, growth=Growth.BY_ROW if wait.clock is None else Growth.NO)
 
 
-@_lower.register(N.Stream)
+@_lower.register
+def _(node: N.Stream, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    since = BEFORE_ALL if node.since is None else node.since
+    return P.ScanOperator(node.name, node.schema.types, P.ARRIVALS, since)
+
+
 @_lower.register(N.View)
 @_lower.register(N.IStream)
-def _(node: N.Stream | N.View | N.IStream, timing: Timing) -> P.Operator:
-    name = "ISTREAM" if isinstance(node, N.IStream) else node.name
-    return P.ScanOperator(name, node.schema.types, ARRIVALS)
+def _(node: N.View | N.IStream, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    return snapshot(node)
 
 
 @_lower.register
-def _(node: N.Alias, timing: Timing) -> P.Operator:
-    return _below(timing)[0]
+def _(node: N.Alias, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    return _below(timing, snapshot)[0]
 
 
 @_lower.register
-def _(node: N.Filter, timing: Timing) -> P.Operator:
-    return P.FilterOperator(_below(timing)[0], bind_positions(node.condition, node.input.schema))
+def _(node: N.Filter, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    return P.FilterOperator(_below(timing, snapshot)[0], bind_positions(node.condition, node.input.schema))
 
 
 @_lower.register
-def _(node: N.Project, timing: Timing) -> P.Operator:
+def _(node: N.Project, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
     outputs = tuple(bind_positions(e, node.input.schema) for _, e in node.columns)
-    return P.ProjectOperator(_below(timing)[0], outputs)
+    return P.ProjectOperator(_below(timing, snapshot)[0], outputs)
 
 
 @_lower.register
-def _(node: N.Union, timing: Timing) -> P.Operator:
-    left, right = (widen_columns(side, node.schema.types) for side in _below(timing))
+def _(node: N.Union, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    left, right = (widen_columns(side, node.schema.types) for side in _below(timing, snapshot))
     return P.UnionOperator(left, right)
 
 
@@ -86,43 +97,42 @@ def _match(timing: Timing, condition: Expression, sides: Sequence[P.Operator]) -
     left, right = timing.wait("left"), timing.wait("right")
     rows = _rows(left, "left input"), _rows(right, "right input")
 
-    def make(
-        one: P.Operator, other: P.Operator, keys: tuple[int, ...], others: tuple[int, ...], nulls_equal: bool
-    ) -> P.Operator:
-        return P.MatchOperator(one, other, keys, others, nulls_equal, _wait(left), _wait(right), rows=rows)
+    def make(of: MatchedSides) -> P.Operator:
+        keys, waits = (of.left_keys, of.right_keys), (_wait(left), _wait(right))
+        return P.MatchOperator(of.left, of.right, *keys, of.nulls_equal, *waits, of.bands, rows=rows)
 
     inputs = [LoweredInput(side, each) for side, each in zip(sides, rows, strict=True)]
-    return joins.join_by_keys(inputs[0], inputs[1], condition, make)
+    return joins.match(inputs[0], inputs[1], condition, make)
 
 
 @_lower.register
-def _(node: N.Join, timing: Timing) -> P.Operator:
-    return _match(timing, positioned_condition(node), _below(timing))
+def _(node: N.Join, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    return _match(timing, positioned_condition(node), _below(timing, snapshot))
 
 
 @_lower.register
-def _(node: N.SemiJoin, timing: Timing) -> P.Operator:
-    sides = _below(timing)
+def _(node: N.SemiJoin, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    sides = _below(timing, snapshot)
     matched = joins.first_columns(_match(timing, positioned_condition(node), sides), len(sides[0].types))
     wait = timing.wait("left")
-    return P.MetOperator(sides[0], matched, _wait(wait), rows=(_rows(wait, "left input"),))
+    return P.MetOperator(sides[0], matched, wait=_wait(wait), rows=(_rows(wait, "left input"),))
 
 
 @_lower.register
-def _(node: N.AntiJoin, timing: Timing) -> P.Operator:
-    sides = _below(timing)
+def _(node: N.AntiJoin, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    sides = _below(timing, snapshot)
     matched = joins.first_columns(_match(timing, positioned_condition(node), sides), len(sides[0].types))
     return _unmet(sides[0], matched, timing.wait("left"), "left input")
 
 
 def _unmet(rows: P.Operator, matched: P.Operator, wait: Wait, label: str) -> P.Operator:
-    return P.UnmetOperator(rows, matched, _wait(wait), rows=(_rows(wait, label),))
+    return P.UnmetOperator(rows, matched, wait=_wait(wait), rows=(_rows(wait, label),))
 
 
 @_lower.register
-def _(node: N.OuterJoin, timing: Timing) -> P.Operator:
+def _(node: N.OuterJoin, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
     """The pairs, and the rows of each preserved side without a match, padded with NULLs."""
-    left, right = _below(timing)
+    left, right = _below(timing, snapshot)
     pairs = _match(timing, positioned_condition(node), (left, right))
     result, size = pairs, len(left.types)
     if node.kind in ("LEFT", "FULL"):
@@ -138,11 +148,11 @@ def _(node: N.OuterJoin, timing: Timing) -> P.Operator:
 
 
 @_lower.register
-def _(node: N.TableJoin, timing: Timing) -> P.Operator:
+def _(node: N.TableJoin, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
     """A row waits until the version of the table at its time is final, and then joins it."""
-    (below,), wait = _below(timing), timing.wait("rows")
+    (below,), wait = _below(timing, snapshot), timing.wait("rows")
     assert wait.column is not None
-    held = P.HoldOperator(below, _wait(wait), rows=(_rows(wait, "rows"),))
+    held = P.HoldOperator(below, wait=_wait(wait), rows=(_rows(wait, "rows"),))
     table = N.base_of(node.right)
     assert isinstance(table, N.Table)
     sides = (
@@ -179,18 +189,18 @@ def _version_age(rows: Timing, column: int) -> int:
 
 
 @_lower.register
-def _(node: N.Aggregate, timing: Timing) -> P.Operator:
-    (below,), wait = _below(timing), timing.wait("groups")
+def _(node: N.Aggregate, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    (below,), wait = _below(timing, snapshot), timing.wait("groups")
     computed, aggregates = compute_arguments(node, below)
     results = tuple(call.type for _, call in node.calls)
     rows = (_rows(wait, "groups"),)
-    return P.CollectOperator(computed, len(node.keys), aggregates, results, _wait(wait), rows=rows)
+    return P.CollectOperator(computed, len(node.keys), aggregates, results, wait=_wait(wait), rows=rows)
 
 
 @_lower.register
-def _(node: N.Distinct, timing: Timing) -> P.Operator:
-    (below,), wait = _below(timing), timing.wait("records")
-    return P.OnceOperator(below, _wait(wait), rows=(_rows(wait, "records"),))
+def _(node: N.Distinct, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    (below,), wait = _below(timing, snapshot), timing.wait("records")
+    return P.OnceOperator(below, wait=_wait(wait), rows=(_rows(wait, "records"),))
 
 
 _FUNCTIONS: dict[type[N.Node], str] = {
@@ -205,8 +215,8 @@ _FUNCTIONS: dict[type[N.Node], str] = {
 @_lower.register(N.StrictDifference)
 @_lower.register(N.Intersection)
 @_lower.register(N.MaxUnion)
-def _(node: N.Node, timing: Timing) -> P.Operator:
-    left, right = (widen_columns(side, node.schema.types) for side in _below(timing))
+def _(node: N.Node, timing: Timing, snapshot: LowerSnapshot) -> P.Operator:
+    left, right = (widen_columns(side, node.schema.types) for side in _below(timing, snapshot))
     wait = timing.wait("records")
     rows = (_rows(wait, "records"),) * 2
-    return P.CopiesOperator(left, right, _FUNCTIONS[type(node)], _wait(wait), rows=rows)
+    return P.CopiesOperator(left, right, _FUNCTIONS[type(node)], wait=_wait(wait), rows=rows)

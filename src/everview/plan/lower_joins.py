@@ -25,7 +25,8 @@ from everview.algebra.expressions import (
 )
 from everview.algebra.types import VOID, DataType, wider_type
 from everview.operators.base import Growth, InputRows, position_of
-from everview.plan.bands import BandCondition, find_band
+from everview.operators.columnar.time_bands import TimeBand
+from everview.plan.bands import BandCondition, find_band, join_time_bands, to_time_band
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class EqualityKey:
 class JoinCondition:
     """A condition on pairs, in parts: the equalities, the conditions on one side only, the rest.
 
-    Without an equality, a band may be moved out of the rest. The left side has `size` columns.
+    Without an equality, a band may be moved out of the rest; bands of times always, for an event query. The
+    left side has `size` columns.
     """
 
     size: int
@@ -74,6 +76,7 @@ class JoinCondition:
     right: tuple[Expression, ...]
     rest: tuple[Expression, ...]
     band: BandCondition | None = None
+    times: tuple[TimeBand, ...] = ()
 
     @classmethod
     def of(cls, condition: Expression, size: int) -> JoinCondition:
@@ -100,6 +103,12 @@ class JoinCondition:
         if band is None:
             return self
         return replace(self, band=band, rest=tuple(p for p in self.rest if p not in band.parts))
+
+    def with_time_bands(self) -> JoinCondition:
+        """Return the condition with all bands of times that the rest contains."""
+        found = {part: to_time_band(part, self.size) for part in self.rest}
+        bands = join_time_bands([band for band in found.values() if band is not None])
+        return replace(self, times=bands, rest=tuple(p for p in self.rest if found[p] is None))
 
     @property
     def computed(self) -> tuple[list[Expression], list[Expression]]:
@@ -161,23 +170,30 @@ def join(
     return _apply_rest(_join_kernel(here, there, parts, as_of), here, (left, right), parts)
 
 
-MakeKernel = Callable[[P.Operator, P.Operator, tuple[int, ...], tuple[int, ...], bool], P.Operator]
+@dataclass(frozen=True)
+class MatchedSides:
+    """Both sides of a match, the positions of their keys, whether NULLs are equal, and the bands of times."""
+
+    left: P.Operator
+    right: P.Operator
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    nulls_equal: bool
+    bands: tuple[TimeBand, ...]
 
 
-def join_by_keys(
-    left: LoweredInput, right: LoweredInput, condition: Expression, make: MakeKernel
+def match(
+    left: LoweredInput, right: LoweredInput, condition: Expression, make: Callable[[MatchedSides], P.Operator]
 ) -> P.Operator:
-    """Return the pairs for which the condition holds, from a kernel that finds pairs with equal keys.
-
-    `make` gets both sides, the positions of their keys, and whether NULLs are equal.
-    """
-    parts = JoinCondition.of(condition, len(left.plan.types))
+    """Return the pairs for which the condition holds, from a kernel that matches keys and times."""
+    parts = JoinCondition.of(condition, len(left.plan.types)).with_time_bands()
     here, there = _prepare_sides(left, right, parts)
     safe = any(k.nulls_equal for k in parts.keys)
     if safe:
         strict = [i for i, k in enumerate(parts.keys) if not k.nulls_equal]
         here, there = _drop_null_keys(here, strict), _drop_null_keys(there, strict)
-    pairs = make(here.side.plan, there.side.plan, here.keys, there.keys, safe)
+    sides = MatchedSides(here.side.plan, there.side.plan, here.keys, there.keys, safe, parts.times)
+    pairs = make(sides)
     return _apply_rest(pairs, here, (left, right), parts)
 
 

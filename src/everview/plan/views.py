@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from everview import operators as P
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, StreamEntry
+from everview.operators.step_slices import domain_clock
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,21 @@ def is_kept(name: str, catalog: Catalog) -> bool:
 
 
 def cut_at_views(
-    plan: P.Operator, kept: Mapping[P.Operator, str]
+    plan: P.Operator, kept: Mapping[P.Operator, str], in_domains: bool = False
 ) -> tuple[P.Operator, dict[P.Operator, P.Operator]]:
-    """Return the plan over the kept changes of views, and for each part of it that of the whole plan."""
+    """Return the plan over the kept changes of views, and for each part of it that of the whole plan.
+
+    With `in_domains`, what is above a view over event streams still goes by the clock of that view.
+    """
     origin: dict[P.Operator, P.Operator] = {}
 
     def replace_part(part: P.Operator) -> P.Operator | None:
-        return P.ScanOperator(kept[part], part.types, source="view") if part in kept else None
+        if part not in kept:
+            return None
+        clock = domain_clock(part) if in_domains else None
+        if clock is None:
+            return P.ScanOperator(kept[part], part.types, source="view")
+        return P.DomainScanOperator(kept[part], part.types, source="view", clock=clock)
 
     return replace_parts(plan, replace_part, origin), origin
 

@@ -11,6 +11,7 @@ from everview.catalog import (
     Entry,
     EventStreamEntry,
     Lateness,
+    QueryEntry,
     Source,
     StreamEntry,
     TableEntry,
@@ -63,10 +64,12 @@ def _lines(entry: Entry) -> list[str]:
             read = [f"-- it reads the first {n} columns of {name}" for name, n in entry.read_columns]
             return [*read, f"CREATE {how}VIEW {name}{columns}{kept} AS", entry.sql]
         case EventStreamEntry():
-            return [f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)} AS", entry.sql]
+            kept = f" WITH (history => {_history_sql(entry)})" if not entry.least_changes else ""
+            read = [f"-- it reads the first {n} columns of {name}" for name, n in entry.read_columns]
+            return [*read, f"CREATE STREAM {name} TIMELINE {_names(entry.timelines)}{kept} AS", entry.sql]
 
 
-def _history_sql(entry: ViewEntry) -> str:
+def _history_sql(entry: QueryEntry) -> str:
     if entry.history == INFINITY:
         return "'forever'"
     return interval_sql(entry.history) if entry.history else "'none'"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from everview.algebra import nodes as N
@@ -13,14 +13,18 @@ from everview.catalog import (
     Catalog,
     Entry,
     EventStreamEntry,
+    Lateness,
+    QueryEntry,
     StreamEntry,
     TableEntry,
     TaggedEntry,
     ViewEntry,
 )
 from everview.query.create import column_constraints, source_sql
+from everview.query.event_words import all_bounds, wait_words
 from everview.query.report import Report, table_lines, watermark
 from everview.query.status import view_bound, view_note
+from everview.temporal.clocks import Clock
 from everview.temporal.keys import keys_of
 from everview.temporal.patterns import Pattern, edge
 
@@ -42,6 +46,7 @@ class Facts:
     catalog: Catalog
     manifest: Manifest
     plan: N.Node
+    clocks: Mapping[str, Clock] = field(default_factory=dict)  # of the time lines of an event stream
 
 
 def describe_entry(entry: Entry, facts: Facts) -> Report:
@@ -66,17 +71,23 @@ def _split(rows: Sequence[tuple[str, ...]]) -> tuple[Sequence[str], Sequence[Seq
 
 def _columns(entry: Entry, plan: N.Node) -> list[dict[str, str]]:
     key = _key(entry, plan)
-    lines = {t.column: t.lateness for t in entry.timelines} if isinstance(entry, StreamEntry) else {}
+    lines = {t.column: t for t in entry.timelines} if isinstance(entry, StreamEntry) else {}
     found = []
     for f in plan.schema:
         notes = ["KEY"] if f.name in key else []
         if isinstance(entry, (StreamEntry, TableEntry)):
             notes += column_constraints(entry, entry.columns.find(f.name))
         if f.timeline is not None:
-            late = lines.get(f.name, 0)
-            notes.append("TIMELINE" + (f" LATENESS {duration_text(late)}" if late else ""))
+            notes.append("TIMELINE" + _time_line(lines.get(f.name)))
         found.append({"name": f.name, "type": str(f.type), "note": ", ".join(notes)})
     return found
+
+
+def _time_line(line: Lateness | None) -> str:
+    """Return what a stream says of a time line."""
+    if line is None or not (line.arrival or line.lateness):
+        return ""
+    return " ARRIVAL" if line.arrival else f" LATENESS {duration_text(line.lateness)}"
 
 
 def _key(entry: Entry, plan: N.Node) -> tuple[str, ...]:
@@ -116,7 +127,7 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
                 "keeps": "its changes and its present answer (COMPLETE)" if entry.complete else "its changes",
                 "history": _history(entry),
                 "update pattern": _pattern(facts.plan),
-                "watermark": _known_up_to(view_bound(facts.manifest, entry.name)),
+                "watermark": _known_up_to(view_bound(facts.catalog, facts.manifest, entry.name)),
                 "note": view_note(facts.manifest, entry.name),
                 "complete since": instant_words(since),
                 "reads": ", ".join(entry.depends_on),
@@ -124,17 +135,31 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
                 **used,
             }
         case EventStreamEntry():
-            return {"definition": " ".join(entry.sql.split()), "reads": ", ".join(entry.depends_on), **used}
+            since = facts.manifest.since.get(entry.name, LEAST)
+            bounds = all_bounds(facts.manifest)
+            return {
+                "definition": " ".join(entry.sql.split()),
+                "keeps": "its rows, which are final",
+                "history": _history(entry),
+                "bound": "; ".join(f"{line}: {clock}" for line, clock in facts.clocks.items()),
+                "watermark": _known_up_to(view_bound(facts.catalog, facts.manifest, entry.name)),
+                "waits": "; ".join(wait_words(line, clock, bounds) for line, clock in facts.clocks.items()),
+                "note": view_note(facts.manifest, entry.name),
+                "complete since": instant_words(since),
+                "reads": ", ".join(entry.depends_on),
+                "does not read": _added_since(entry, facts.catalog),
+                **used,
+            }
 
 
-def _history(entry: ViewEntry) -> str:
+def _history(entry: QueryEntry) -> str:
     if entry.history == INFINITY:
         return "for ever"
     length = duration_text(entry.history) if entry.history else "none, only the present answer"
     return f"{length}, and the last {entry.least_changes:,} changes" if entry.least_changes else length
 
 
-def _added_since(entry: ViewEntry, catalog: Catalog) -> str:
+def _added_since(entry: QueryEntry, catalog: Catalog) -> str:
     """Return the columns that were added, after a view was made, to what it reads."""
     found = []
     for name, number in entry.read_columns:
@@ -149,6 +174,8 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
         return {"source": f"the clock, every {duration_text(facts.catalog.clock_grain)}"}
     own = facts.manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
     taken, late, rejected = facts.manifest.counts.get(entry.name, (0, 0, 0))
+    admitted = sum(run.rows for run in facts.manifest.admitted(entry.name))
+    again = f" ({admitted:,} re-admitted)" if admitted else ""
     return {
         "source": "INSERT" if entry.source is None else source_sql(entry.source),
         "sequence by": ", ".join(entry.sequence),
@@ -157,7 +184,7 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
         "max ahead": _max_ahead(entry),
         "idle after": "" if entry.idle_after is None else duration_text(entry.idle_after),
         "watermark": _known_up_to(own),
-        "rows": f"{taken:,} taken, {late:,} late, {rejected:,} rejected",
+        "rows": f"{taken:,} taken{again}, {late:,} late, {rejected:,} rejected",
     }
 
 
@@ -174,12 +201,13 @@ def _record(known: dict[str, str], entry: Entry, facts: Facts) -> dict[str, Any]
     for name in ("reads", "used by", "sequence by"):
         if name in record:
             record[name] = record[name].split(", ")
-    if isinstance(entry, ViewEntry):
+    if isinstance(entry, QueryEntry):
+        known_to = view_bound(facts.catalog, facts.manifest, entry.name)
         record |= {
             "definition": entry.sql,
-            "watermark": watermark(facts.manifest.bound),
+            "watermark": watermark(known_to),
             "complete since": watermark(facts.manifest.since.get(entry.name, LEAST)),
-            "update pattern": str(edge(facts.plan)),
+            **({"update pattern": str(edge(facts.plan))} if isinstance(entry, ViewEntry) else {}),
         }
     if "rows" in record and isinstance(entry, StreamEntry):
         counts = facts.manifest.counts.get(entry.name, (0, 0, 0))

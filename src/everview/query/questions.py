@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -17,18 +18,22 @@ from everview.algebra import nodes as N
 from everview.algebra.schema import names_beside
 from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
-from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, CompiledView, compile_plan
+from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
+from everview.compile import CompiledEventStream, CompiledStore, CompiledView, compile_plan
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of
+from everview.execute.event_bounds import kept_bounds
 from everview.execute.guards import catalyst_sql
 from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
 from everview.execute.kept import REPLACED, Kept, nothing
+from everview.ingest.admit import count_corrections
 from everview.ingest.bounds import LAST
 from everview.ingest.replay import replayed_rows
 from everview.operators.columnar.frame import BEFORE_ALL, CHANGE, FROM, UNTIL, Slice
+from everview.operators.step_slices import StepSlices
+from everview.plan.corrections import TAKE_IN_TIME, refuse_correction
 from everview.plan.views import cut_at_views, find_views
 from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
@@ -36,10 +41,12 @@ from everview.sql.ordering import SortKey
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId
+from everview.temporal.clocks import STORE_BOUND, LineBounds, StreamLine
 from everview.temporal.keys import keys_of
 
 ENCODINGS = ("tags", "intervals")
 _WITH_HISTORY = (N.Synchronize, N.SynchronizeOn, N.IStream, N.DStream, N.RStream)
+FEW_ROWS = 5_000  # so many are read by the driver, at once
 _MANY = 100_000  # rows; more than that are read in several partitions
 
 
@@ -59,39 +66,85 @@ class StoreSnapshot:
     def views(self) -> Mapping[str, CompiledView]:
         return self.store.views
 
+    @cached_property
+    def bounds(self) -> LineBounds:
+        """The bounds of the store and of event streams."""
+        return kept_bounds(self.kept.manifest)
+
     def answer(self, query: Query) -> DataFrame:
         """Return the answer of a query at its instant, or at present."""
-        answer = self._relation(query.plan, self._instant(query), query.as_of is None)
+        answer = self._relation(query.plan, self._instant(query.plan, query.as_of), query.as_of is None)
         return _part(answer, query)
 
     def relation(self, plan: N.Node, tables_at: Chronon) -> DataFrame:
         """Return the answer of a plan at present, but with tables in their known state at an instant."""
-        return self._relation(plan, self._instant(Query(plan, plan.schema.names)), True, tables_at)
+        return self._relation(plan, self._instant(plan, None), True, tables_at)
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
         compiled = compile_plan(whole, self.catalog, self.views, continuous=False)
+        self._require_meaning(compiled.physical)
         read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
             self._require_known(name, t)
         plan, _ = cut_at_views(compiled.physical, {self.views[name].physical: name for name in read})
-        rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at)
+        alone = now and len(relations_of(whole, self.views)) == 1
+        rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at, alone)
         return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
 
-    def _instant(self, query: Query) -> Chronon:
+    def _require_meaning(self, plan: P.Operator) -> None:
+        """Refuse a question about the order of rows of which some came too late and were re-admitted."""
         manifest = self.kept.manifest
-        if query.as_of is None:
-            return max(min(manifest.present, manifest.bound), LEAST)
-        if query.as_of > manifest.bound:
-            shown = "nothing is known yet" if manifest.bound < UNDATED else instant_words(manifest.bound)
+        for entry in self.catalog:
+            if not isinstance(entry, StreamEntry) or not manifest.admitted(entry.name):
+                continue
+            why = refuse_correction(plan, entry.name)
+            if why is not None and count_corrections(self.kept.files, manifest, entry):
+                raise StoreError(
+                    f"the question has {why}, and rows of '{entry.name}' came too late and were re-admitted",
+                    next_step=TAKE_IN_TIME,
+                )
+
+    def _instant(self, plan: N.Node, as_of: Chronon | None) -> Chronon:
+        """Return the instant at which a query is answered: the present, as far as all that it reads is known.
+
+        The present of a query that reads event streams is the newest timestamp among them and the store's.
+        """
+        read = relations_of(plan, self.views)
+        events = {e.name: e for name in read for e in self._events_of(name)}
+        known = min((self._known_up_to(name) for name in read), default=self.kept.manifest.bound)
+        if as_of is None:
+            runs = [r for name in events for r in self.kept.manifest.runs(TraceId("view", name))]
+            present = max((r.greatest_from for r in runs), default=BEFORE_ALL)
+            return max(min(max(self.kept.manifest.present, present), known), LEAST)
+        if as_of > known:
+            shown = "nothing is known yet" if known < UNDATED else instant_words(known)
+            what = "the bound of the store"
+            if known < self.kept.manifest.bound or events:
+                what = "the bound of " + ", ".join(f"'{name}'" for name in sorted(events))
             raise StoreError(
-                f"{instant_words(query.as_of)} lies after the bound of the store: {shown}",
+                f"{instant_words(as_of)} lies after {what}: {shown}",
                 next_step="ask AS OF an earlier instant, or run the pipeline first",
             )
-        return query.as_of
+        return as_of
 
-    def _require_known(self, name: str, t: Chronon) -> None:
+    def _events_of(self, name: str) -> tuple[CompiledEventStream, ...]:
+        """Return the event streams that a relation is, or reads."""
+        view = self.views.get(name)
+        if view is None:
+            return ()
+        return (view,) if isinstance(view, CompiledEventStream) else view.events
+
+    def _known_up_to(self, name: str) -> Chronon:
+        """Return up to where a relation is known."""
+        view = self.views.get(name)
+        return self.kept.manifest.bound if view is None else self._bound_of(view, self.bounds)
+
+    def _require_known(self, name: str, t: Chronon, rows_only: bool = False) -> None:
+        """Refuse an instant at which a view is not known; with `rows_only` what was forgotten is left out."""
         manifest = self.kept.manifest
         require_going_on(manifest, name, t)
+        if rows_only:
+            return
         since = manifest.since.get(name, BEFORE_ALL)
         horizon = horizons(manifest, self.catalog).get(TraceId("view", name), BEFORE_ALL)
         if t < since:
@@ -107,19 +160,34 @@ class StoreSnapshot:
             )
 
     def _rows(
-        self, plan: P.Operator, t: Chronon, history: bool, now: bool, tables_at: Chronon | None
+        self,
+        plan: P.Operator,
+        t: Chronon,
+        history: bool,
+        now: bool,
+        tables_at: Chronon | None,
+        alone: bool,
     ) -> DataFrame:
-        """Return the change rows of a plan that determine what holds at t, which may be the present."""
+        """Return the change rows of a plan that determine what holds at t, which may be the present.
+
+        Of an event stream that is read `alone` at present, all rows count that are known by any time line.
+        """
         kept = self.kept
         scans = {}
         for scan in scans_of([plan]):
-            whole = history or (scan.source != "view" and isinstance(self._entry(scan), StreamEntry))
+            entry = self._entry(scan)
+            whole = history or (scan.source != "view" and isinstance(entry, (StreamEntry, EventStreamEntry)))
+            if scan.source != "view" and isinstance(entry, EventStreamEntry):
+                self._require_known(entry.name, t, now)
             if kept.trace(scan).kind in ("late", "rejected"):
                 scans[scan] = _always(kept.all_rows(scan))
-            elif tables_at is not None and not history and isinstance(self._entry(scan), TableEntry):
+            elif tables_at is not None and not history and isinstance(entry, TableEntry):
                 times = {FROM: F.lit(t), UNTIL: F.lit(t + 1)}
                 scans[scan] = kept.rows_at(scan, tables_at).withColumns(times)
-            elif isinstance(entry := self._entry(scan), StreamEntry) and entry.source is not None:
+            elif isinstance(event := self.views.get(scan.relation), CompiledEventStream) and alone:
+                shown = kept.all_rows(scan).where(visible_sql(event, self.bounds))
+                scans[scan] = shown.withColumn(FROM, F.least(FROM, F.lit(t)))
+            elif isinstance(entry, StreamEntry) and entry.source is not None:
                 own = [P.column(i) for i in range(len(scan.of))]
                 scans[scan] = self._replayed(entry, t).select(*own, *CHANGE)
             else:
@@ -129,14 +197,11 @@ class StoreSnapshot:
         size = sum(r.rows for scan in scans for r in kept.runs(scan))
         partitions = self.partitions if size > _MANY else 1
         with _place_for_answers(kept) as files:
-            slice_ = Slice(BEFORE_ALL, LAST, True, kept.manifest.clock_range[0], t)
-            done = evaluate_slice(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slice_)
+            slices = StepSlices(Slice(BEFORE_ALL, LAST, True, kept.manifest.clock_range[0], t))
+            done = evaluate_slice(kept.session, files, partitions, {"answer": plan}, scans, {}, 0, slices)
             runs = done.traces.get(TraceId("view", "answer"), ())
-            return (
-                Kept(kept.session, files, kept.manifest, self.catalog)
-                .read(runs, plan.types)
-                .localCheckpoint()
-            )
+            found = Kept(kept.session, files, kept.manifest, self.catalog, kept.few).read(runs, plan.types)
+            return found if sum(run.rows for run in runs) <= kept.few else found.localCheckpoint()
 
     def _replayed(self, entry: StreamEntry, t: Chronon) -> DataFrame:
         """Return the rows of a stream up to an instant, read again from its source."""
@@ -148,26 +213,41 @@ class StoreSnapshot:
     def _entry(self, scan: P.ScanOperator) -> object:
         return self.catalog.get(scan.relation) if scan.relation in self.catalog else None
 
-    def changes(self, name: str, encoding: str = "tags", after: Chronon = BEFORE_ALL) -> DataFrame:
-        """Return the changes of a view after an instant, up to the bound, in one of the two encodings."""
+    def changes(self, name: str, encoding: str = "tags", since: int | None = None) -> DataFrame:
+        """Return the changes of a view, or the rows of an event stream, in one of the two encodings.
+
+        With `since`, what the steps after that one have made known.
+        """
         if encoding not in ENCODINGS:
             raise StoreError(f"there is no encoding '{encoding}'", choices=ENCODINGS)
-        plan = self.views[name].plan
-        manifest = self.kept.manifest
-        rows = self._changes(name, plan)
-        size = len(plan.schema)
-        names = list(plan.schema.names)
+        view, manifest = self.views[name], self.kept.manifest
+        earlier = {} if since is None else kept_bounds(manifest, since)
+        rows, size, names = (
+            self._changes(name, view.plan),
+            len(view.plan.schema),
+            list(view.plan.schema.names),
+        )
+        after, upto = (self._bound_of(view, bounds) for bounds in (earlier, self.bounds))
         if encoding == "tags":
-            found = tag_rows(rows, size, keys_of(plan), after, manifest.bound)
+            if isinstance(view, CompiledEventStream):
+                new = f"{visible_sql(view, self.bounds)} AND NOT {visible_sql(view, earlier)}"
+                rows, after, upto = rows.where(new), BEFORE_ALL, LAST
+            found = tag_rows(rows, size, keys_of(view.plan), after, upto)
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)
             tag, at, old = names_beside(names, "tag", "at", "old")
             return shown.toDF(tag, at, *names, old)
-        found = interval_rows(rows, size, after, manifest.bound, manifest.finished)
+        found = interval_rows(rows, size, after, upto, manifest.finished)
         times = [f"timestamp_micros(`{c}`) AS `{c}`" for c in ("from", "until")]
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
         return shown.toDF(*names_beside(names, "from", "until", "n"), *names)
+
+    def _bound_of(self, view: CompiledView, bounds: LineBounds) -> Chronon:
+        """Return up to where a view or an event stream was known when the bounds were these."""
+        if isinstance(view, CompiledEventStream):
+            return bounds.get(view.first_line, BEFORE_ALL)
+        return bounds.get(STORE_BOUND, BEFORE_ALL) if view.clock is None else view.clock.value(bounds)
 
     def _changes(self, name: str, plan: N.Node) -> DataFrame:
         """Return the change rows of a view since it is complete, as far back as its history reaches."""
@@ -192,6 +272,24 @@ def _from_on(rows: DataFrame, begin: Chronon) -> DataFrame:
     return later.withColumn(FROM, F.expr(f"greatest({FROM}, {long_sql(begin)})"))
 
 
+def relations_of(plan: N.Node, views: Container[str]) -> set[str]:
+    """Return the streams, tables and views that a query reads itself."""
+    if isinstance(plan, N.View) and plan.name in views:
+        return {plan.name}
+    own = {plan.name} if isinstance(plan, (N.Stream, N.Table)) else set()
+    return own.union(*(relations_of(below, views) for below in plan.inputs))
+
+
+def visible_sql(event: CompiledEventStream, bounds: LineBounds) -> str:
+    """Return the condition that a row of an event stream is known by one of its time lines (def. 26)."""
+    known = [
+        f"unix_micros({P.column(line.column or 0)}) <= {long_sql(bounds[StreamLine(event.name, name)])}"
+        for name, line in zip(event.lines, event.output.lines, strict=True)
+        if StreamLine(event.name, name) in bounds
+    ]
+    return f"({' OR '.join(known) or 'FALSE'})"
+
+
 def _needs_history(plan: N.Node, views: Container[str]) -> bool:
     """Return whether the answer at an instant depends on what held before it."""
     if isinstance(plan, N.View) and plan.name in views:
@@ -205,9 +303,10 @@ def require_going_on(manifest: Manifest, view: str, t: Chronon = INFINITY) -> No
     aside = manifest.aside.get(view)
     if aside is not None and t > aside.bound:
         because = "" if aside.because_of == view else f" with '{aside.because_of}'"
+        kind = aside.kind if aside.because_of == view else "view"
         raise StoreError(
-            f"the view '{view}' was set aside{because} in step {aside.step}: {aside.error}",
-            next_step=f"mend that, and ALTER VIEW {aside.because_of} RESUME",
+            f"the {kind} '{view}' was set aside{because} in step {aside.step}: {aside.error}",
+            next_step=f"mend that, and {aside.resume_sql}",
         )
 
 
@@ -238,10 +337,10 @@ def _sort_key(key: SortKey) -> SparkColumn:
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
-def require_view(catalog: Catalog, name: str) -> ViewEntry:
-    """Return the view of this name; raise an error if the name is no view."""
+def require_view(catalog: Catalog, name: str) -> QueryEntry:
+    """Return the view or event stream of this name; raise an error if the name is another one."""
     entry = catalog.get(name)
-    if isinstance(entry, ViewEntry):
+    if isinstance(entry, QueryEntry):
         return entry
     raise StoreError(
         f"'{entry.name}' is a {entry.kind}, and only a view has a change stream",

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from everview.algebra.time import LEAST, UNDATED, Chronon, instant_words
-from everview.catalog import Catalog, StreamEntry, TableEntry, ViewEntry
+from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
 from everview.errors import format_count
+from everview.query.event_words import all_bounds, wait_words
 from everview.query.report import Report, ReportRow, table_lines, watermark
+from everview.temporal.clocks import Clock
 
 if TYPE_CHECKING:
     from everview.storage.manifest import Manifest
@@ -39,6 +41,7 @@ class ViewStatus:
     watermark: Chronon
     bytes: int = 0
     note: str = ""
+    kind: str = "view"
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,11 @@ def store_status(
     background: str = "not running",
     error: str | None = None,
     sizes: Mapping[str, int] = MappingProxyType({}),
+    clocks: Mapping[str, Mapping[str, Clock]] = MappingProxyType({}),
 ) -> Status:
     """Return the state of a store by its catalog and its last manifest.
 
-    `waiting` counts the rows that wait, `sizes` the bytes of views.
+    `waiting` counts the rows that wait, `sizes` the bytes of views; `clocks` are those of event streams.
     """
     holding = (
         holding_streams(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
@@ -90,13 +94,15 @@ def store_status(
         ViewStatus(
             e.name,
             manifest.since.get(e.name, LEAST),
-            view_bound(manifest, e.name),
+            view_bound(catalog, manifest, e.name),
             sizes.get(e.name, 0),
             view_note(manifest, e.name),
+            e.kind,
         )
         for e in catalog
-        if isinstance(e, ViewEntry)
+        if isinstance(e, QueryEntry)
     ]
+    waits = [*why_waiting(catalog, manifest, waiting, now), *_waiting_events(manifest, clocks)]
     return Status(
         manifest.step,
         manifest.bound,
@@ -104,15 +110,32 @@ def store_status(
         manifest.finished,
         tuple(streams),
         tuple(views),
-        tuple(why_waiting(catalog, manifest, waiting, now)),
+        tuple(waits),
         background,
         error,
     )
 
 
-def view_bound(manifest: Manifest, view: str) -> Chronon:
-    """Return up to which instant a view is known: one that was set aside stays behind."""
-    return manifest.aside[view].bound if view in manifest.aside else manifest.bound
+def view_bound(catalog: Catalog, manifest: Manifest, view: str) -> Chronon:
+    """Return up to which instant a view or an event stream is known: one that was set aside stays behind.
+
+    A view over event streams is known up to the least of their bounds and the store's.
+    """
+    if view in manifest.aside:
+        return manifest.aside[view].bound
+    bounds = [
+        manifest.event_bounds.get(e.name, {}).get(e.timelines[0], LEAST) for e in event_streams(catalog, view)
+    ]
+    own = isinstance(catalog.get(view), EventStreamEntry)
+    return min(bounds if own else [manifest.bound, *bounds])
+
+
+def event_streams(catalog: Catalog, name: str) -> list[EventStreamEntry]:
+    """Return the event streams that an entry is, or reads through views and tagged streams."""
+    entry = catalog.get(name)
+    if isinstance(entry, EventStreamEntry):
+        return [entry]
+    return [e for below in entry.depends_on for e in event_streams(catalog, below)]
 
 
 def view_note(manifest: Manifest, view: str) -> str:
@@ -139,10 +162,21 @@ def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int]
     ]
 
 
+def _waiting_events(manifest: Manifest, clocks: Mapping[str, Mapping[str, Clock]]) -> list[str]:
+    """Return a line for each event stream that is behind the newest row, with the streams that hold it."""
+    bounds = all_bounds(manifest)
+    return [
+        f"{name}: {wait_words(line, clock, bounds)}"
+        for name, lines in clocks.items()
+        for line, clock in lines.items()
+        if clock.value(bounds) < manifest.present
+    ]
+
+
 def holding_streams(catalog: Catalog, manifest: Manifest, now: int) -> list[str]:
     """Return the streams that hold the bound back: those with the least watermark that are not idle."""
     streams = [e for e in catalog if isinstance(e, StreamEntry)]
-    awake = [e for e in streams if not _is_idle(e, manifest, now)] or streams
+    awake = [e for e in streams if _holds_time(e, manifest, now)] or streams
     bounds = {e.name: own_bound(catalog, manifest, e.name) for e in awake}
     least = min(bounds.values(), default=LEAST)
     return [name for name, bound in bounds.items() if bound == least]
@@ -160,6 +194,12 @@ def _is_idle(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
     from everview.ingest.bounds import is_idle  # loaded only where it is needed
 
     return is_idle(entry, manifest, now)
+
+
+def _holds_time(entry: StreamEntry, manifest: Manifest, now: int) -> bool:
+    from everview.ingest.bounds import holds_time  # loaded only where it is needed
+
+    return holds_time(entry, manifest, now)
 
 
 def _apart(catalog: Catalog, manifest: Manifest) -> bool:
@@ -237,7 +277,7 @@ def _records(status: Status) -> Sequence[ReportRow]:
     ]  # fmt: skip
     views = [
         {
-            "kind": "view",
+            "kind": v.kind,
             "name": v.name,
             "watermark": watermark(v.watermark),
             "complete_since": watermark(v.since),

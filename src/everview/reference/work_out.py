@@ -1,16 +1,17 @@
-"""The answers of the views of a script by the definitions alone, for a few rows."""
+"""The answers of the views and event streams of a script by the definitions alone, for a few rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record, coalesce, from_raw
 from everview.algebra.time import INFINITY, Chronon, Grid
 from everview.algebra.windows import Rows
-from everview.catalog import Catalog, StreamEntry
+from everview.catalog import Catalog, EventStreamEntry, StreamEntry
 from everview.errors import PlanError
+from everview.reference.events import EventInputs, event_meaning
 from everview.reference.meaning import meaning
 from everview.sql import bind_script, declare
 from everview.sql import statements as S
@@ -19,7 +20,7 @@ from everview.temporal.runnable import require_runnable
 
 @dataclass(frozen=True)
 class Answer:
-    """A view over a few rows: its columns, and its rows with the times at which they hold."""
+    """A view or event stream over a few rows: its plan, and its rows with the times at which they hold."""
 
     name: str
     plan: N.Node
@@ -27,9 +28,10 @@ class Answer:
 
 
 def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -> list[Answer]:
-    """Return the answers of the views of a script by the definitions alone: slow, for a few rows.
+    """Return the answers of the views and event streams of a script by the definitions alone.
 
-    Rows come from the script's INSERTs and from `given`, by the name of the stream.
+    It is slow, for a few rows. Rows come from the script's INSERTs and from `given`, by the name of the
+    stream. A row of an event stream holds from its first time line on, for ever.
 
     >>> answers = work_out('''
     ... CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts);
@@ -50,7 +52,9 @@ def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -
             case S.Create(entry, plan) if entry.kind == "view" and plan is not None:
                 require_runnable(plan)
                 plans[entry.name] = plan
-            case S.Create(entry) if entry.kind != "event stream":
+            case S.Create(entry, plan) if isinstance(entry, EventStreamEntry) and plan is not None:
+                plans[entry.name] = plan
+            case S.Create():
                 continue
             case _:
                 raise PlanError(
@@ -61,20 +65,45 @@ def work_out(script: str, given: Mapping[str, Sequence[Record]] | None = None) -
     if any(name.casefold() not in catalog.entries for name in read):
         raise PlanError("work_out has no clock, and no late or rejected rows")
     inputs = {entry.name: _change_rows(entry, records.get(entry.name, [])) for entry in catalog}
-    return [Answer(name, plan, _worked_out(plan, inputs)) for name, plan in plans.items()]
+    answers = []
+    for name, plan in plans.items():  # each after those that it reads
+        entry = catalog.get(name)
+        if isinstance(entry, EventStreamEntry):
+            inputs[name] = _final_rows(plan, entry, inputs)
+            answers.append(Answer(name, plan, inputs[name]))
+        else:
+            answers.append(Answer(name, plan, _worked_out(plan, inputs)))
+    return answers
+
+
+def _final_rows(
+    plan: N.Node, entry: EventStreamEntry, inputs: Mapping[str, Sequence[ChangeRow]]
+) -> list[ChangeRow]:
+    """Return all rows of an event stream; each holds from its first time line on."""
+    tables = {n.name for n in plan.walk() if isinstance(n, N.Table)}
+    rows = {name: [r.record for r in rows for _ in range(r.n)] for name, rows in inputs.items()}
+    given = EventInputs(rows, {name: inputs[name] for name in tables})
+    times = [t for rows in inputs.values() for r in rows for t in (r.from_, r.until)]
+    found = event_meaning(plan, given, _instants(plan, times))
+    position = plan.schema.index(plan.schema.find(entry.timelines[0]))
+    return sorted(from_raw(found.elements(), _time_at(position)), key=lambda r: r.from_)
 
 
 def _change_rows(entry: object, records: Sequence[Record]) -> list[ChangeRow]:
     """Return rows as change rows: rows of a stream hold from their timestamp on, those of a table always."""
     if not isinstance(entry, StreamEntry):
         return [ChangeRow(record, -INFINITY, INFINITY) for record in records]
-    position = entry.columns.names.index(entry.timelines[0].column)
+    return from_raw(records, _time_at(entry.columns.names.index(entry.timelines[0].column)))
+
+
+def _time_at(position: int) -> Callable[[Record], Chronon]:
+    """Return the function that reads the timestamp at a position of a record."""
 
     def timestamp(record: Record) -> Chronon:
         ts = record[position]
         return ts if isinstance(ts, int) else 0
 
-    return from_raw(records, timestamp)
+    return timestamp
 
 
 def _worked_out(plan: N.Node, inputs: Mapping[str, Sequence[ChangeRow]]) -> list[ChangeRow]:

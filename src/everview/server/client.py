@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import socket
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,12 +13,12 @@ from everview.errors import EverviewError, Fault, StoreError
 from everview.query.answers import FetchedAnswer
 from everview.server import protocol as M
 from everview.server.place import require_own_folder, socket_path
+from everview.server.rows import decode_rows
 
 if TYPE_CHECKING:
     from everview.query.report import Report
 
 _Reply = TypeVar("_Reply")
-_WITH_ROWS = (M.Ask, M.AskChanges, M.AskNewChanges, M.Execute)
 _STALE = (FileNotFoundError, ConnectionRefusedError)  # there is no socket, or nobody listens at it
 
 
@@ -54,9 +53,13 @@ def stopped_error(path: str) -> StoreError:
 
 
 class ServedAccess:
-    """A store that is asked through the server that holds it; each request is a connection of its own."""
+    """A store that is asked through the server that holds it; each request is a connection of its own.
 
-    def __init__(self, path: str, place: Path) -> None:
+    `meanwhile` is called while the server works on a request.
+    """
+
+    def __init__(self, path: str, place: Path, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.meanwhile = meanwhile
         self._path = path
         self._place = place
 
@@ -122,8 +125,7 @@ class ServedAccess:
         with closing(connection), connection.makefile("rb") as received:
             try:
                 connection.sendall(M.message_frame(M.Hello()) + M.message_frame(request))
-                if isinstance(request, _WITH_ROWS):  # import what rows need while the server works
-                    importlib.import_module("everview.server.rows")
+                self.meanwhile()
                 M.require_release(self._receive(received, M.Hello))
                 while not isinstance(reply := self._receive(received, M.Reply), M.Done):
                     match reply:
@@ -176,8 +178,6 @@ def _answer(begin: object, replies: Iterator[Any], last: bool) -> FetchedAnswer:
 
     After the rows of the last answer, the end of the replies is read, too.
     """
-    from everview.server.rows import decode_rows
-
     columns = _expect(begin, M.RowsBegin).columns
     left_out: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What a client and a server send each other: framed messages, as JSON, and frames of rows, as Arrow.
+"""What a client and a server send each other: framed messages, as JSON, and frames of rows.
 
 A connection is one request. The client sends a Hello and the request; the server sends its own Hello, the
 replies, and Done. To close the connection earlier is to cancel the request. The Hello is the same in all

@@ -330,7 +330,7 @@ def _reply(answer: FetchedAnswer | Report | str) -> msgspec.Struct | FetchedAnsw
 def _send_answer(answer: FetchedAnswer, connection: Connection) -> None:
     connection.send(M.message_frame(M.RowsBegin(tuple(answer.columns))))
     while rows := _batch(answer.rows):
-        connection.send(M.rows_frame(encode_rows(answer.columns, rows)))
+        connection.send(M.rows_frame(encode_rows(rows)))
     connection.send(M.message_frame(M.RowsEnd(answer.count_left_out())))
 
 

@@ -1,7 +1,7 @@
 """SQL text to algebra; the only place that knows sqlglot."""
 
 from everview.sql.bind import bind_script, bind_statement, declare
-from everview.sql.definitions import check_conditions, plan_of, relation_of, view_plan
+from everview.sql.definitions import check_conditions, plan_of, punctuation_condition, relation_of, view_plan
 from everview.sql.script import Script, parse_script
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "declare",
     "parse_script",
     "plan_of",
+    "punctuation_condition",
     "relation_of",
     "view_plan",
 ]

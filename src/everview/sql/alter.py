@@ -96,8 +96,21 @@ def _rewritten(entry: Entry, new_name: str, catalog: Catalog) -> tuple[Entry, ..
         if isinstance(other, TableEntry) and other.as_query is not None and other.name != entry.name:
             sql = _renamed_names(other.as_query, names)
             found += [_with_sql(other, sql)] if sql != other.as_query else []
+    if isinstance(entry, StreamEntry) and (entry.checks or entry.punctuate):
+        found.append(_renamed_conditions(entry, new_name, names))
     _require_same_meaning(entry, new_name, found, catalog)
     return tuple(found)
+
+
+def _renamed_conditions(entry: StreamEntry, new_name: str, names: Mapping[str, str]) -> Entry:
+    """Return a stream under its new name, with CHECK and PUNCTUATE WHEN by that name."""
+    renamed = renamed_entry(entry, entry.name, new_name)
+    assert isinstance(renamed, StreamEntry)
+    return replace(
+        renamed,
+        checks=tuple(_renamed_condition(check, names) for check in entry.checks),
+        punctuate=None if entry.punctuate is None else _renamed_condition(entry.punctuate, names),
+    )
 
 
 def _name_sql(name: str, part: str) -> str:
@@ -172,7 +185,7 @@ def _qualifies(column: exp.Expr, name: str, named: Mapping[tuple[int, int] | Non
 
 
 def _renamed_condition(sql: str, names: Mapping[str, str]) -> str:
-    """Return DELETE WHEN with the new name of the stream where it qualifies columns."""
+    """Return a condition with the new name of the stream where it qualifies columns."""
     prefix = "SELECT "
     tree = parse_one(prefix + sql)
     tables = (column.args.get("table") for column in tree.find_all(exp.Column))

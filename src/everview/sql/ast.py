@@ -70,10 +70,10 @@ class CreateStreamSyntax(exp.Expression):
 
 
 class CreateEventStreamSyntax(exp.Expression):
-    """CREATE STREAM name TIMELINE a, b AS SELECT …."""
+    """CREATE STREAM name TIMELINE a, b [WITH (options)] AS SELECT …."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "this": True, "timelines": True, "query": True, "text": True,
+        "this": True, "timelines": True, "options": False, "query": True, "text": True,
     }  # fmt: skip
 
 
@@ -169,9 +169,15 @@ class DescribeSyntax(exp.Expression):
 
 
 class ResumeSyntax(exp.Expression):
-    """ALTER VIEW name RESUME."""
+    """ALTER VIEW | STREAM name RESUME."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
+
+
+class ReplaySyntax(exp.Expression):
+    """REPLAY stream$late | stream$rejected [WHERE …]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "where": False}
 
 
 class RenameSyntax(exp.Expression):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from sqlglot import exp
 
 from everview.algebra import nodes as N
+from everview.algebra.changes import Record
+from everview.algebra.evaluate import evaluate
 from everview.algebra.schema import Field, Schema
 from everview.catalog import (
     CLOCK_ENTRY,
     Catalog,
     Entry,
     EventStreamEntry,
+    QueryEntry,
     StreamEntry,
     TableEntry,
     TaggedEntry,
@@ -38,13 +41,14 @@ from everview.sql.declare import (
     declare_view_options,
     declared_names,
 )
-from everview.sql.definitions import definition_plan, entry_node, new_context, view_plan
+from everview.sql.definitions import check_conditions, definition_plan, entry_node, new_context, view_plan
 from everview.sql.events import EventPlaces, event_time_lines, require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
 from everview.sql.parameters import bind_parameters
 from everview.sql.query import bind_query
 from everview.sql.renaming import rename_columns
+from everview.sql.replay import bind_replay
 from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_script
@@ -183,15 +187,16 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
 
 
 def _widths_before(node: exp.Expr, catalog: Catalog) -> tuple[tuple[str, int], ...] | None:
-    """Return how many columns a view reads that CREATE VIEW makes again, if columns were added since.
+    """Return how many columns an entry reads that CREATE makes again, if columns were added since.
 
-    The same text is the same view; None if it is another one.
+    The same text is the same entry; None if it is another one.
     """
     before = catalog.entries.get(node.name.casefold())
-    if not isinstance(before, ViewEntry) or not before.read_columns or node.args.get("replace"):
+    if not isinstance(before, QueryEntry) or not before.read_columns or node.args.get("replace"):
         return None
-    given = tuple(c.name for c in node.args.get("columns") or ())
-    again = replace(before, sql=node.args["text"], column_names=given)
+    again: QueryEntry = replace(before, sql=node.args["text"])
+    if isinstance(again, ViewEntry):
+        again = replace(again, column_names=tuple(c.name for c in node.args.get("columns") or ()))
     with suppress(EverviewError):
         if definition_plan(again, catalog, making=node.name) == view_plan(before, catalog):
             return before.read_columns
@@ -215,15 +220,27 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
 
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """CREATE STREAM … TIMELINE … AS SELECT: an event query (paper 3)."""
+    before = catalog.entries.get(node.name.casefold())
     context = new_context(script, catalog, making=node.name)
+    if (widths := _widths_before(node, catalog)) is not None:
+        context = new_context(script, catalog, making=node.name, widths=dict(widths))
     query = bind_query(node.args["query"], context)
     require_distinct_names(query, [], node, script)
     plan = query.plan
     require_types(plan.schema, node, script)
     require_event_query(plan, node, script)
     lines = event_time_lines(plan, node, script)
-    entry = EventStreamEntry(node.name, node.args["text"], lines, tuple(context.used))
-    before = catalog.entries.get(entry.name.casefold())
+    given = declare_view_options(node.args.get("options") or [], script)
+    retained = DEFAULT_HISTORY if given is None else given
+    entry = EventStreamEntry(
+        node.name,
+        node.args["text"],
+        lines,
+        tuple(context.used),
+        retained.history,
+        retained.least_changes,
+        widths or (),
+    )
     if isinstance(before, EventStreamEntry) and definition_plan(before, catalog) == plan:
         entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
     with script.blame(node.this):
@@ -301,7 +318,23 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         answered = Schema(query.plan.schema.fields[: len(query.names)])  # the others are to order by
         columns = match_query_columns(answered, entry, node, script)
         return S.InsertQuery(entry.name, query, columns, at)
-    return S.Insert(entry.name, bind_inserted_rows(node, entry, _ad_hoc_context(script, catalog)), at)
+    rows = bind_inserted_rows(node, entry, _ad_hoc_context(script, catalog))
+    if isinstance(entry, StreamEntry):
+        _require_checks(node, rows, entry, script)
+    return S.Insert(entry.name, rows, at)
+
+
+def _require_checks(node: exp.Expr, rows: Sequence[Record], entry: StreamEntry, script: Script) -> None:
+    """Refuse rows of VALUES for which a CHECK of their stream is false."""
+    columns = entry.columns.under(entry.name)
+    for text, condition in zip(entry.checks, check_conditions(entry), strict=True):
+        for syntax, row in zip(node.args["rows"], rows, strict=True):
+            if evaluate(condition, columns, row) is False:
+                raise script.error(
+                    f"CHECK ({' '.join(text.split())}) of the stream '{entry.name}' does not hold",
+                    syntax,
+                    next_step="leave the row out, or give other values",
+                )
 
 
 def _update(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -378,9 +411,11 @@ def _drop(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 def _resume(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     with script.blame(node.this):
         entry = catalog.get(node.name)
-        if not isinstance(entry, ViewEntry):
+        kind = EventStreamEntry if node.args["kind"] == "STREAM" else ViewEntry
+        if not isinstance(entry, kind):
+            wanted = "an event stream" if kind is EventStreamEntry else "a view"
             raise SqlError(
-                f"'{entry.name}' is {kind_with_article(entry)}", next_step="name a view that was set aside"
+                f"'{entry.name}' is {kind_with_article(entry)}", next_step=f"name {wanted} that was set aside"
             )
     return S.Resume(entry.name)
 
@@ -408,6 +443,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.DescribeSyntax: _describe,
     ast.DropSyntax: _drop,
     ast.ResumeSyntax: _resume,
+    ast.ReplaySyntax: bind_replay,
     ast.ClockEverySyntax: _clock,
     ast.RenameSyntax: bind_rename,
     ast.AddColumnsSyntax: bind_add_columns,

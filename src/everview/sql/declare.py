@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -87,6 +87,8 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
     idle = node.args.get("idle")
     source = _source(node.args.get("source"), script)
     columns = stream_columns(fields, [d.column for d in declared])
+    stamped = [d.column for d in declared if d.arrival]
+    _require_given_columns(node, stamped, script)
     return StreamEntry(
         node.name,
         columns,
@@ -97,17 +99,50 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         *_constraints(node, fields, context),
         _max_ahead(node.args.get("ahead"), source, script),
         tuple(
-            _stream_condition(c, "CHECK", node.name, columns, context) for c in node.args.get("checks") or ()
+            _stream_condition(c, "CHECK", node.name, columns, stamped, context)
+            for c in node.args.get("checks") or ()
         ),
         None
         if (when := node.args.get("punctuate")) is None
-        else _stream_condition(when, "PUNCTUATE WHEN", node.name, columns, context),
+        else _stream_condition(when, "PUNCTUATE WHEN", node.name, columns, stamped, context),
     )
 
 
-def _stream_condition(node: exp.Expr, clause: str, name: str, columns: Schema, context: Context) -> str:
-    """Return the text of a condition over the columns of a stream, if it binds."""
-    bind_stream_condition(node.this, clause, name, columns, context)
+def _require_given_columns(node: exp.Expr, stamped: Sequence[str], script: Script) -> None:
+    """Refuse a stream whose rows have nothing but the time of the clock, and defaults for that time."""
+    columns = node.args["columns"]
+    if len(stamped) == len(columns):
+        raise script.error(
+            f"all columns of the stream '{node.name}' are stamped on ARRIVAL, so its rows hold nothing",
+            node.this,
+            next_step="declare a column that its rows bring",
+        )
+    for column in columns:
+        default = column.args.get("default")
+        if default is not None and column.name in stamped:
+            raise script.error(
+                f"the clock stamps '{column.name}' on ARRIVAL, so its DEFAULT is never used",
+                default,
+                next_step="leave DEFAULT out",
+            )
+
+
+def _stream_condition(
+    node: exp.Expr, clause: str, name: str, columns: Schema, stamped: Sequence[str], context: Context
+) -> str:
+    """Return the text of a condition over the columns of a stream, if it binds.
+
+    It is tested before the clock stamps the row.
+    """
+    bound = bind_stream_condition(node.this, clause, name, columns, context)
+    for column in bound.columns():
+        if column.name in stamped:
+            found = next(c for c in node.find_all(exp.Column) if c.name.casefold() == column.name.casefold())
+            raise context.script.error(
+                f"{clause} cannot use '{column.name}': it is tested before the clock stamps rows on ARRIVAL",
+                found,
+                next_step="compare it in a view, or in the event query",
+            )
     text: str = node.args["text"]
     return text
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression
+from everview.algebra.schema import Schema
 from everview.algebra.time import Chronon
 from everview.catalog import (
     Catalog,
@@ -44,15 +46,24 @@ def plan_of(sql: str, catalog: Catalog) -> N.Node:
         return bind_query(node, new_context(script, catalog)).plan
 
 
-def check_conditions(entry: StreamEntry, catalog: Catalog) -> list[Expression]:
-    """Return the conditions of CHECK of a stream of the catalog."""
-    found = []
-    for text in entry.checks:
-        script = Script(f"SELECT {text}")
-        syntax = parse_one(script.text).expressions[0]
-        context = new_context(script, catalog)
-        found.append(bind_stream_condition(syntax, "CHECK", entry.name, entry.columns, context))
-    return found
+def check_conditions(entry: StreamEntry) -> tuple[Expression, ...]:
+    """Return the conditions of CHECK of a stream, in their order."""
+    return tuple(_stream_condition(text, "CHECK", entry.name, entry.columns) for text in entry.checks)
+
+
+def punctuation_condition(entry: StreamEntry) -> Expression | None:
+    """Return the condition of PUNCTUATE WHEN of a stream."""
+    if entry.punctuate is None:
+        return None
+    return _stream_condition(entry.punctuate, "PUNCTUATE WHEN", entry.name, entry.columns)
+
+
+@lru_cache(maxsize=256)  # each INSERT asks for them
+def _stream_condition(text: str, clause: str, name: str, columns: Schema) -> Expression:
+    """Bind the text of a condition over the columns of a stream; it names nothing else."""
+    script = Script(f"SELECT {text}")
+    syntax = parse_one(script.text).expressions[0]
+    return bind_stream_condition(syntax, clause, name, columns, new_context(script, Catalog()))
 
 
 def relation_of(name: str, catalog: Catalog) -> N.Node:
@@ -141,7 +152,7 @@ def definition_context(
     entry: ViewEntry | EventStreamEntry, catalog: Catalog, making: str | None = None
 ) -> Context:
     """Return the context in which a definition of the catalog is bound."""
-    widths = dict(entry.read_columns) if isinstance(entry, ViewEntry) else {}
+    widths = dict(entry.read_columns)
     return new_context(Script(entry.sql), catalog, making, widths=widths)
 
 

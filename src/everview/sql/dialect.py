@@ -86,9 +86,12 @@ class EverviewParser(QueryParser):
         name = self._new_name("the stream")
         if self._match_text_seq("TIMELINE"):
             named = self._parse_csv(lambda: self._name("a time line"))
+            options = self._parse_wrapped_csv(self._option) if self._match(TokenType.WITH) else None
             self._expect("AS")
             query, text = self._with_text(self._parse_full_query)
-            return ast.CreateEventStreamSyntax(this=name, timelines=named, query=query, text=text)
+            return ast.CreateEventStreamSyntax(
+                this=name, timelines=named, options=options, query=query, text=text
+            )
         checks: list[exp.Expr] = []
         columns, lines, _ = self._columns(timelines=True, checks=checks)
         source, idle, ahead, punctuate = None, None, None, None
@@ -149,21 +152,14 @@ class EverviewParser(QueryParser):
         lines: list[exp.Expr] = []
         key: list[exp.Expr] = []
         if not self._match(TokenType.L_PAREN):
-            self._fail("expected ( and the columns")
+            more = "write (column TYPE, …, TIMELINE column); an event query: TIMELINE column AS SELECT …"
+            self._fail("expected ( and the columns", next_step=more if timelines else None)
         while True:
             if timelines and self._word() == "TIMELINE" and self._next.token_type not in _TYPE_ENDS:
                 self._advance()
                 lines.append(self._timeline())
-            elif self._word() == "CHECK" and self._next and self._next.token_type == TokenType.L_PAREN:
-                if checks is None:
-                    self._fail(
-                        "a table has no CHECK", next_step="check its rows in a view, or declare a STREAM"
-                    )
-                    raise AssertionError
-                self._advance()
-                self._match(TokenType.L_PAREN)
-                checks.append(self._condition(self._parse_disjunction))
-                self._match_r_paren()
+            elif self._check(checks, of_table=not timelines):
+                pass
             elif self._word() == "TIMELINE" and self._next.token_type in WORDS:
                 self._fail("a table has no TIMELINE", next_step="declare a STREAM")
             elif self._primary_key(key, of_table=not timelines):
@@ -171,7 +167,7 @@ class EverviewParser(QueryParser):
             else:
                 column = self._column()
                 columns.append(column)
-                self._constraints(column, key, of_table=not timelines)
+                self._constraints(column, key, checks, of_table=not timelines)
             if not self._match(TokenType.COMMA):
                 break
         self._match_r_paren()
@@ -205,11 +201,30 @@ class EverviewParser(QueryParser):
             )
         return True
 
-    def _constraints(self, column: exp.Expr, key: list[exp.Expr], of_table: bool) -> None:
-        """PRIMARY KEY, NOT NULL and DEFAULT constant after a column, in any order."""
+    def _check(self, checks: list[exp.Expr] | None, of_table: bool) -> bool:
+        """Parse CHECK (condition) if it comes next; refuse it where there are no `checks`."""
+        if self._word() != "CHECK" or not self._next or self._next.token_type != TokenType.L_PAREN:
+            return False
+        if checks is None and of_table:
+            self._fail("a table has no CHECK", next_step="check its rows in a view, or declare a STREAM")
+        if checks is None:
+            self._fail("a CHECK cannot be added to a stream", next_step="test the condition in a view")
+            raise AssertionError
+        self._advance()
+        self._match(TokenType.L_PAREN)
+        checks.append(self._condition(self._parse_disjunction))
+        self._match_r_paren()
+        return True
+
+    def _constraints(
+        self, column: exp.Expr, key: list[exp.Expr], checks: list[exp.Expr] | None, of_table: bool
+    ) -> None:
+        """PRIMARY KEY, NOT NULL, CHECK (…) and DEFAULT constant after a column, in any order."""
         while self._curr:
             if self._primary_key(key, of_table):
                 key.append(column.this.copy())
+            elif self._check(checks, of_table):
+                continue
             elif self._match_text_seq("NOT"):
                 if column.args.get("not_null"):
                     self._fail("NOT NULL stands twice", self._prev)
@@ -403,16 +418,22 @@ class EverviewParser(QueryParser):
         self._advance()
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
+    def _replay(self) -> exp.Expr:
+        """REPLAY stream$late | stream$rejected [WHERE …]."""
+        return ast.ReplaySyntax(
+            this=self._name("late or rejected rows, as s$late"), where=self._parse_where()
+        )
+
     def _alter(self) -> exp.Expr:
-        """ALTER VIEW name RESUME; ALTER STREAM | TABLE | VIEW name RENAME TO name | ADD COLUMNS (…)."""
+        """ALTER VIEW | STREAM name RESUME; ALTER STREAM | TABLE | VIEW name RENAME TO … | ADD COLUMNS …."""
         tagged = self._match_text_seq("TAGGED")
         kind = self._word()
         if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
             self._fail("expected what to alter", choices=("STREAM", "TABLE", "VIEW"))
         self._advance()
         name = self._name(f"the {kind.lower()} to alter")
-        if kind == "VIEW" and self._match_text_seq("RESUME"):
-            return ast.ResumeSyntax(this=name)
+        if kind in ("VIEW", "STREAM") and self._match_text_seq("RESUME"):
+            return ast.ResumeSyntax(this=name, kind=kind)
         if self._match_text_seq("RENAME", "TO"):
             return ast.RenameSyntax(this=name, kind=kind, to=self._name(f"the {kind.lower()}"))
         if self._match_text_seq("RENAME", "COLUMN"):
@@ -423,7 +444,7 @@ class EverviewParser(QueryParser):
             )
         if self._match_text_seq("ADD"):
             return self._add_columns(name, kind)
-        actions = ("RENAME TO", "ADD COLUMN", *(("RESUME",) if kind == "VIEW" else ()))
+        actions = ("RENAME TO", "ADD COLUMN", *(("RESUME",) if kind in ("VIEW", "STREAM") else ()))
         self._fail(f"expected what to do with the {kind.lower()}", choices=actions)
         raise AssertionError
 
@@ -436,7 +457,7 @@ class EverviewParser(QueryParser):
         def parse() -> exp.Expr:
             column = self._column()
             key: list[exp.Expr] = []
-            self._constraints(column, key, of_table=kind == "TABLE")
+            self._constraints(column, key, None, of_table=kind == "TABLE")
             if key:
                 self._fail("a column that is added cannot be the PRIMARY KEY", self._prev)
             return column
@@ -455,6 +476,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("DELETE",), EverviewParser._delete),
     (("DROP",), EverviewParser._drop),
     (("ALTER",), EverviewParser._alter),
+    (("REPLAY",), EverviewParser._replay),
     (("SHOW",), EverviewParser._show),
     (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
     (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
@@ -469,6 +491,7 @@ _FIRST_WORDS = (
     "DELETE",
     "DROP",
     "ALTER",
+    "REPLAY",
     "EXPLAIN",
     "SHOW",
     "DESCRIBE",

@@ -11,7 +11,7 @@ from everview.algebra.expressions import Expression, Literal
 from everview.algebra.schema import Field, Schema
 from everview.algebra.storing import convert_for_storage
 from everview.algebra.text import string_sql
-from everview.catalog import StreamEntry, TableEntry
+from everview.catalog import StreamEntry, TableEntry, given_entry
 from everview.errors import SqlError, format_count
 from everview.sql import ast
 from everview.sql.context import Context
@@ -25,9 +25,9 @@ def bind_inserted_rows(
     node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
 ) -> tuple[Record, ...]:
     """The rows of VALUES, each with a value for every column; those not named have their default or NULL."""
-    targets = _targets(node, entry, context.script)
     rows = []
     for row in node.args["rows"]:
+        targets = _targets(node, entry, context.script, len(row.expressions))
         if len(row.expressions) != len(targets):
             raise context.script.error(
                 f"{format_count(len(row.expressions), 'value')} for {format_count(len(targets), 'column')}: "
@@ -42,10 +42,14 @@ def bind_inserted_rows(
     return tuple(rows)
 
 
-def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) -> list[Field]:
+def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, given: int) -> list[Field]:
+    """Return the columns that are filled, where so many values are given.
+
+    Columns that are stamped on ARRIVAL may be left out: a value for one can only be NULL.
+    """
     names = node.args.get("columns")
     if names is None:
-        return list(entry.columns)
+        return list((entry if given == len(entry.columns) else given_entry(entry)).columns)
     targets: list[Field] = []
     for name in names:
         with script.blame(name):
@@ -66,11 +70,17 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script) ->
 
 def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
     """Why a column cannot be NULL, if that is so."""
+    if _is_stamped(field, entry):
+        return None
     if isinstance(entry, StreamEntry) and field.timeline is not None:
         return "time line"
     if isinstance(entry, TableEntry) and field.name in entry.key:
         return "key column"
     return "NOT NULL column" if field.name in entry.not_null else None
+
+
+def _is_stamped(field: Field, entry: StreamEntry | TableEntry) -> bool:
+    return isinstance(entry, StreamEntry) and field.name in entry.stamped
 
 
 def _require_value(
@@ -87,6 +97,12 @@ def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, co
         else bind_constant(node, target, context)
     )
     _require_value(value, target, entry, node, context.script)
+    if value is not None and _is_stamped(target, entry):
+        raise context.script.error(
+            f"the clock stamps '{target.name}' on ARRIVAL, so no value can be given",
+            node,
+            next_step="leave it out, or write DEFAULT",
+        )
     return value
 
 
@@ -147,7 +163,7 @@ def match_query_columns(
     schema: Schema, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> tuple[str, ...]:
     """The columns of a stream or a table that the answer of a query fills; refused if it does not fit."""
-    targets = _targets(node, entry, script)
+    targets = _targets(node, entry, script, len(schema))
     if len(schema) != len(targets):
         raise script.error(
             f"the query has {format_count(len(schema), 'column')}, "

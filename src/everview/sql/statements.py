@@ -144,6 +144,15 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class ReplayRows:
+    """Late or rejected rows of a stream that are to count from now on; all without a condition."""
+
+    stream: str
+    kind: str
+    where: Expression | None = None
+
+
+@dataclass(frozen=True)
 class Rename:
     """A new name for an entry; `rewritten` are those that depend on it, with SQL that names it so."""
 
@@ -182,6 +191,7 @@ Statement = (
     | Describe
     | Drop
     | Resume
+    | ReplayRows
     | Rename
     | AddColumns
     | SetClock

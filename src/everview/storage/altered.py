@@ -21,7 +21,7 @@ from everview.storage.runs import Run, TraceId
 # What a manifest has by the names of streams, tables and views.
 PARTS_BY_NAME = (
     "since", "partial", "replaced", "plans", "next", "aside", "forgotten", "bounds", "newest",
-    "heard", "counts", "changed", "scheduled", "told",
+    "heard", "counts", "changed", "scheduled", "told", "event_bounds", "event_marks", "reread", "punctuated",
 )  # fmt: skip
 
 

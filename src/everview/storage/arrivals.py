@@ -11,13 +11,17 @@ from everview.operators.columnar.frame import BEFORE_ALL
 
 @dataclass(frozen=True)
 class Arrived:
-    """What came for one stream: how many rows were taken, late, refused; the times of those taken."""
+    """What came for one stream: how many rows were taken, late, refused; the times of those taken.
+
+    `punctuated` has, for each time line, the greatest timestamp of a row that is a punctuation.
+    """
 
     rows: int = 0
     late: int = 0
     rejected: int = 0
     newest: Mapping[str, Chronon] = field(default_factory=dict)
     oldest: Chronon | None = None
+    punctuated: Mapping[str, Chronon] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.late or self.rejected)
@@ -30,6 +34,7 @@ class Arrived:
             self.rejected + other.rejected,
             latest(self.newest, other.newest),
             min(both, default=None),
+            latest(self.punctuated, other.punctuated),
         )
 
 

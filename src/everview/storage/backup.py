@@ -120,7 +120,7 @@ def _copy(store: Store, manifest: Manifest, target: Files) -> StoreBackup:
         written[path] = _write(target, path, data)
     for digest in manifest.stored_plans():
         PlanReader(source)(digest)  # raises an error if it is damaged
-    for path in manifest.run_paths():
+    for path in {run.path for runs in manifest.traces.values() for run in runs}:
         source.verify(path)
     for path in sorted(manifest.paths()):
         written[path] = _write(target, path, source.read(path))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from everview.errors import StoreError
 from everview.storage import manifest as manifests
 from everview.storage.checkpoint import checkpoint_problems, require_agreement
-from everview.storage.files import MEND_OR_RESTORE, Files
+from everview.storage.files import MEND_OR_RESTORE, Files, file_of
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader, plan_path
 from everview.storage.runs import Run, TraceId
@@ -106,7 +106,8 @@ def _check_once(store: Store) -> tuple[StoreCheck, Manifest | None]:
         for digest, error in damaged_plans(store.files, manifest)
     ]
     runs = {run.path: run.bytes for those in manifest.traces.values() for run in those}
-    return StoreCheck(manifest.step, len(runs), sum(runs.values()), tuple(problems)), last
+    files = len({file_of(path) for path in runs})
+    return StoreCheck(manifest.step, files, sum(runs.values()), tuple(problems)), last
 
 
 def _settings_problems(store: Store) -> Iterator[DamagedPart]:
@@ -151,12 +152,13 @@ def _manifest_problems(files: Files) -> Iterator[DamagedPart]:
 
 
 def _run_problems(files: Files, manifest: Manifest) -> Iterator[DamagedPart]:
-    """Yield the runs of a manifest that are missing or damaged, each once."""
-    seen: set[str] = set()
+    """Yield the runs of a manifest that are missing or damaged; of a packed file each kind of them once."""
+    seen: set[tuple[str, str]] = set()
     for trace, run, error in damaged_runs(files, manifest):
-        if run.path not in seen:
-            seen.add(run.path)
-            yield DamagedPart.of(run.path, contents_of(trace), error)
+        found = file_of(run.path), contents_of(trace)
+        if found not in seen:
+            seen.add(found)
+            yield DamagedPart.of(*found, error)
 
 
 def damaged_plans(files: Files, manifest: Manifest) -> Iterator[tuple[str, StoreError]]:

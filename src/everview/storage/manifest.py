@@ -14,18 +14,19 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import KeptPlan, NextPlan, ViewStart
-from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, file_of
 from everview.storage.plans import plan_path
 from everview.storage.records import decode_record, encode_record
-from everview.storage.runs import ALL_FOLDERS, Run, TraceId, Traces
+from everview.storage.runs import ACCEPTED, ADMITTED, ALL_FOLDERS, Run, TraceId, Traces
 from everview.storage.scheduled_change import Change
 from everview.storage.trace import missing_run
 
-MANIFEST_FORMAT = 3
+MANIFEST_FORMAT = 4  # 3: every run was a file of its own
 FOLDER = "manifests"
 LEFT_OUT, MISSING = "left out", "missing"  # columns of files that are not declared, or declared columns
 
@@ -65,6 +66,24 @@ class SetAside:
     because_of: str
     error: str
     next_step: str = ""
+    kind: str = "view"  # of `because_of`
+
+    @property
+    def resume_sql(self) -> str:
+        """The statement that lets it go on."""
+        return f"ALTER {self.kind.split()[-1].upper()} {name_sql(self.because_of)} RESUME"
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """A step in which the store was taken back to an instant: what later steps than that had said is void.
+
+    The changes of the steps from `void_from` up to this one are gone, and come again.
+    """
+
+    step: int
+    to: int
+    void_from: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,8 @@ class Manifest:
     `bound` is the common bound of its streams, `bounds` has that of each stream and time line; `present`
     is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `newest` has the
     newest timestamp of each stream and time line, `heard` when (by the clock on the wall) a stream last had
-    rows, `counts` how many of its rows were taken, late and refused; `start` is the least timestamp of the
+    rows, `counts` how many of its rows were taken, late and refused, `punctuated` up to where punctuations
+    (PUNCTUATE WHEN) have said that all is known; `start` is the least timestamp of the
     first slice. `since` says from which instant on a view answers that cannot be computed from the beginning,
     and `partial` which streams it reads only from there on. `replaced` has the last replacement of each view
     by CREATE OR REPLACE. `marks` has the bounds
@@ -84,7 +104,12 @@ class Manifest:
     `scheduled` has the changes of each table that are given for an instant after the bound (`scheduled.py`).
     `plans` has the plan that the state of each view belongs to, `next` the one that will replace it, `aside`
     the views that were set aside because they made a step fail. `forgotten` is the instant up to which the
-    changes of a view are forgotten that retains a number of them in any case.
+    changes of a view are forgotten that retains a number of them in any case. `reread` has, by stream, the
+    files that changed and were read anew when the store was taken back: their time, and the step. `rewound`
+    has the steps that took the store back.
+    `evaluated` is the last step whose new rows event queries have seen; 0 in stores of releases without
+    them. `event_bounds` has the bounds of the time lines of event streams, `event_marks` those of the last
+    steps, and `slowest` is the least instant that a view over event streams has reached.
     `catalog` is the checksum of the catalog that belongs to it, `progress` one of how far Spark had read the
     sources in that batch; None in stores of older releases.
     """
@@ -113,6 +138,30 @@ class Manifest:
     next: Mapping[str, NextPlan] = field(default_factory=dict)
     aside: Mapping[str, SetAside] = field(default_factory=dict)
     forgotten: Mapping[str, int] = field(default_factory=dict)
+    reread: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    rewound: tuple[Rewound, ...] = ()
+    evaluated: int = 0
+    event_bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    event_marks: Mapping[str, Mapping[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    slowest: int = INFINITY
+    punctuated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def seen(self) -> int:
+        """The instant up to which all views have seen the rows of streams."""
+        return min(self.bound, self.slowest)
+
+    @property
+    def seen_by_events(self) -> int:
+        """The last step whose new rows event queries have seen, or would have if there had been any.
+
+        A store that was written by a release without them has evaluated all its steps.
+        """
+        return self.evaluated or (self.step if self.bound > BEFORE_ALL else 0)
+
+    def new_arrivals(self, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs of an inbox that event queries have not seen."""
+        return [run for run in runs if run.step > self.evaluated]
 
     @property
     def starts(self) -> dict[str, ViewStart]:
@@ -137,11 +186,24 @@ class Manifest:
         wanted = None if owner is None else owner.casefold()
         return {t: r for t, r in self.traces.items() if t.kind == kind and wanted in (None, t.owner)}
 
+    def admitted(self, stream: str) -> tuple[Run, ...]:
+        """Return the runs of rows of a stream that were late or rejected, and count by now."""
+        return tuple(run for part in (ADMITTED, ACCEPTED) for run in self.runs(TraceId("late", stream, part)))
+
     def keeps_rows_of(self, name: str) -> bool:
         """Return whether there are rows of a name: an interrupted DROP leaves them behind."""
         folded = name.casefold()
         known = {n.casefold() for n in (*self.counts, *self.bounds)}
         return folded in known or any(t.owner == folded for t in self.traces if t.kind != "state")
+
+    def voided(self, step: int) -> Rewound | None:
+        """Return what took the store back before the changes of a step; None if they still count.
+
+        >>> after = Manifest(rewound=(Rewound(7, 100, 4),))
+        >>> [after.voided(step) is None for step in (3, 4, 6, 7)]
+        [True, False, False, True]
+        """
+        return next((r for r in reversed(self.rewound) if r.void_from <= step < r.step), None)
 
     def still_scheduled(self) -> Scheduled:
         """Return the scheduled changes without those that the bound has passed."""
@@ -168,7 +230,7 @@ class Manifest:
 
     def run_paths(self) -> set[str]:
         """Return the files of rows that it names."""
-        return {run.path for runs in self.traces.values() for run in runs}
+        return {file_of(run.path) for runs in self.traces.values() for run in runs}
 
     def stored_plans(self) -> set[str]:
         """Return the digests of the plans that are in the store."""

@@ -35,6 +35,7 @@ from everview.algebra.types import DataType
 from everview.errors import StoreError
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.base import Growth, InputRows
+from everview.operators.columnar.time_bands import TimeBand
 from everview.storage.files import Files
 from everview.storage.runs import PLANS
 from everview.temporal.clocks import Clock, Moment, StreamLine
@@ -44,8 +45,8 @@ PLAN_FORMAT = 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _RECORDS = (
-    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, StreamLine, W.Range, W.Fixed,
-    W.Band,
+    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, StreamLine, TimeBand, W.Range,
+    W.Fixed, W.Band,
 )  # fmt: skip
 
 

@@ -123,7 +123,9 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
     damaged = find_checkpoint_damage(files)
     found: tuple[Manifest, int] | None = last, -1 if last.batch is None else last.batch
     if lost or damaged or _gap(problems) or not _agrees(files, last):
-        found = _find_base(files, intact or [last], damaged)
+        # Before a rewind, the views had seen rows that were other ones then.
+        begun = max((rewound.step for rewound in last.rewound), default=0)
+        found = _find_base(files, [m for m in intact if m.step >= begun] or [last], damaged)
     base, batch = found or (_begun_again(last, catalog, notes), -1)
     if base is not last and found is not None:
         notes.actions.append(f"Spark's checkpoint goes with step {base.step}: it is the last one")
@@ -267,7 +269,7 @@ def _begun_again(last: Manifest, catalog: Catalog, notes: RepairNotes) -> Manife
             notes.unmendable.append(
                 f"which files the table '{entry.name}' has read, and when, is not known any more"
             )
-    begun = Manifest(step=last.step, start=last.start, replaced={})
+    begun = Manifest(step=last.step, start=last.start, replaced={}, rewound=last.rewound)
     begun = replace(_with_inserted(begun, last, catalog), bounds={}, marks=())
     if last.bound > begun.bound:
         notes.actions.append("the views are computed from the beginning by the next run")

@@ -19,7 +19,7 @@ from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.lazy import np, pl
-from everview.storage.files import Files
+from everview.storage.files import Files, file_of
 from everview.storage.names import safe_name
 
 # The folder of each kind of trace.
@@ -31,6 +31,10 @@ FOLDERS = {
 BACKFILL = "backfill"  # the folder of the files of backfills, one folder for each
 PLANS = "plans"  # the folder of the plans that state belongs to
 ALL_FOLDERS = (*FOLDERS.values(), BACKFILL, PLANS)
+
+# Parts of the late rows of a stream, which count as its rows: late rows that were re-admitted, and rejected
+# rows that were accepted later. They begin when they count from, and have the columns of late rows.
+ADMITTED, ACCEPTED = "admitted", "accepted"
 
 _PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
 
@@ -88,7 +92,7 @@ class TraceId(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An immutable file of rows.
+    """An immutable file of rows, or a part of a packed one: `path` is its path, or its address.
 
     Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
     the order of their ends, into equal parts: so one can tell how many have ended without reading any.
@@ -181,8 +185,8 @@ def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
     """
     if not files.durable or not files.local:
         return
-    old = {run.path for trace in after for run in before.get(trace, ())}
-    bring_files_to_disk(files, sorted({run.path for runs in after.values() for run in runs} - old))
+    old = {file_of(run.path) for trace in after for run in before.get(trace, ())}
+    bring_files_to_disk(files, sorted({file_of(run.path) for runs in after.values() for run in runs} - old))
 
 
 def bring_files_to_disk(files: Files, paths: Sequence[str]) -> None:

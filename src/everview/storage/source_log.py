@@ -1,26 +1,79 @@
-"""Spark's log of a source of files: which files were read, and in which batch.
+"""Spark's log of a source: which files were read and in which batch, or which records of Kafka.
 
-`offsets/<batch>` says for each source up to which entry of its log it was read; `sources/<name>/<number>` is
-an entry, a list of files. All functions take the files of the checkpoint folder.
+`offsets/<batch>` says for each source of files up to which entry of its log it was read, and for Kafka up to
+which offset of each partition. `sources/<name>/<number>` is an entry, a list of files; for Kafka,
+`sources/<name>/0` has the offsets at which it began, and `sources/<name>/topics`, which Everview writes, the
+ids of its topics. All functions take the files of the checkpoint folder.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from everview.storage.files import FileMissing, Files
+
+TopicOffsets = dict[str, dict[int, int]]  # of Kafka: topic, partition, offset
+_TOPICS = "topics"
 
 
 def source_offsets(checkpoint: Files, batch: int) -> dict[str, int]:
     """Return how far each file source was read in a batch: the number of an entry of its log."""
+    return {
+        name: offset["logOffset"]
+        for name, offset in _offsets(checkpoint, batch).items()
+        if isinstance(offset.get("logOffset"), int)
+    }
+
+
+def partition_offsets(checkpoint: Files, batch: int) -> dict[str, TopicOffsets]:
+    """Return how far each Kafka source was read in a batch: for each partition, the offset after the last."""
+    return {
+        name: _by_partition(offset)
+        for name, offset in _offsets(checkpoint, batch).items()
+        if all(isinstance(partitions, dict) for partitions in offset.values())
+    }
+
+
+def first_offsets(checkpoint: Files, name: str) -> TopicOffsets | None:
+    """Return the offsets at which a Kafka source began; None if that is not known any more.
+
+    A partition that came later is not among them: Spark reads it from its first record on.
+    """
+    try:
+        data = checkpoint.read(f"sources/{name}/0")
+    except FileMissing:
+        return None
+    return _by_partition(json.loads(data.splitlines()[-1]))  # after the version
+
+
+def topic_ids(checkpoint: Files, name: str) -> dict[str, list[str]]:
+    """Return the ids that each topic of a Kafka source has had; a topic that is created anew has another."""
+    try:
+        ids: dict[str, list[str]] = json.loads(checkpoint.read(f"sources/{name}/{_TOPICS}"))
+    except FileMissing:
+        return {}
+    return ids
+
+
+def write_topic_ids(checkpoint: Files, name: str, ids: Mapping[str, Sequence[str]]) -> None:
+    """Keep the ids that each topic of a Kafka source has had."""
+    checkpoint.write(f"sources/{name}/{_TOPICS}", json.dumps(ids).encode())
+
+
+def _offsets(checkpoint: Files, batch: int) -> dict[str, dict[str, Any]]:
+    """Return what the log of a batch says of each source."""
     try:
         lines = checkpoint.read(f"offsets/{batch}").decode().splitlines()
     except FileMissing:
         return {}
     pairs = (line.partition(":") for line in lines if line.startswith("s_"))
-    offsets = {name: json.loads(text) for name, _, text in pairs if text.startswith("{")}
-    return {name: offset["logOffset"] for name, offset in offsets.items() if "logOffset" in offset}
+    return {name: json.loads(text) for name, _, text in pairs if text.startswith("{")}
+
+
+def _by_partition(offset: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
+    return {topic: {int(p): at for p, at in partitions.items()} for topic, partitions in offset.items()}
 
 
 def read_files(checkpoint: Files, name: str, last: int) -> dict[str, int]:

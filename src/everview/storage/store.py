@@ -3,6 +3,7 @@
     everview.json   the format, and what never changes: the number of partitions, the time zone
     everview.lock   who is writing
     everview.step   the number of the last step: a missing manifest is noticed
+    everview.clock  what the clock said when the last batch was taken in, where rows are stamped by it
     catalog.json    the names; the last manifest has its checksum
     manifests/      what the store is after each step
     runs/           the state of operators        views/      the changes of views
@@ -53,6 +54,7 @@ CATALOG = "catalog.json"
 NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
 BACKUP_FILE = "backup.json"  # the list of the files of a backup, which is no store
 STEP_FILE = "everview.step"
+CLOCK_FILE = "everview.clock"
 SETTINGS_COPY, CATALOG_COPY = "copies/everview.json", "copies/catalog.json"
 _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
@@ -265,6 +267,18 @@ class Store:
         self._last = manifest
         if self.files.local:  # elsewhere a write takes long
             Files(self.files.root, durable=False).write(STEP_FILE, str(manifest.step).encode())
+
+    def clock_of_batch(self, batch: int, progress: int | None, now: int) -> int:
+        """Return what the clock said when a batch was first taken in; `now`, and remember it, if that is now.
+
+        Spark repeats a batch whose step was not committed, and its rows get the same stamps again. `progress`
+        tells apart batches of the same number in a checkpoint that was mended.
+        """
+        known = (self._read_if_there(CLOCK_FILE) or b"").decode(errors="replace").split()
+        if known[:-1] == [str(batch), str(progress)] and known[-1].isdigit():
+            return int(known[-1])
+        Files(self.files.root, durable=False).write(CLOCK_FILE, f"{batch} {progress} {now}".encode())
+        return now
 
     def last_step(self) -> int:
         """Return the number of the last step that is known to have ended, also if its manifest is gone."""

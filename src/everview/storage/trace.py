@@ -11,6 +11,8 @@ and hands back the new list; the files of the old one stay until no manifest nam
 >>> trace = trace.append(make_frame({"v": [2]}, [(6, 9, -1)]), step=2, bound=7)
 >>> trace.read(until_after=7).rows()
 [(2, 3, 9, 1), (2, 6, 9, -1)]
+>>> trace.read(runs_due=(7, 9)).rows()
+[(1, 0, 5, 1), (2, 3, 9, 1), (2, 6, 9, -1)]
 >>> trace.merged(trace.runs, consolidate_frame, step=2, bound=7).runs
 ()
 >>> trace.drop_expired(9).runs
@@ -26,7 +28,7 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
 from everview.operators.columnar.lazy import np, pl
 from everview.storage.compaction import Policy, merges
-from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, file_of
 from everview.storage.runs import Run, TraceId, next_sequence
 
 # Rows with a bound → as few rows that answer the same after it: `consolidate_frame`, or the kernel's own.
@@ -64,8 +66,8 @@ class Trace:
         return replace(self, runs=(*self.runs, *written))
 
     def _write(self, frame: Frame, step: int, sequence: int) -> Run:
-        path = self.id.path(step, sequence)
-        return Run.of(path, frame, self.files.write_frame(path, frame), step, sequence)
+        path, size = self.files.save_frame(self.id.path(step, sequence), frame)
+        return Run.of(path, frame, size, step, sequence)
 
     def read(
         self,
@@ -74,14 +76,18 @@ class Trace:
         until_after: int | None = None,
         due: tuple[int, int] | None = None,
         at: int | None = None,
+        runs_due: tuple[int, int] | None = None,
         columns: Sequence[str] | None = None,
     ) -> Frame:
         """Read the rows that end after an instant, end in (b0, b1], or hold at an instant; else all.
 
-        Only runs that can have such rows are read. `empty` says which columns there are when no row is
+        Only runs that can have such rows are read. With `runs_due` they are read whole: all rows that end in
+        (b0, b1], and others, as they lie in the files. `empty` says which columns there are when no row is
         found. Runs may have different columns, as the sums of a sweep do: what a run does not have is NULL.
         """
-        wanted = [run for run in self.runs if run.holds(until_after, due, at)]
+        wanted = [
+            run for run in self.runs if run.holds(until_after, due, at) and run.holds(None, runs_due, None)
+        ]
         frames = [] if empty is None else [empty if columns is None else empty.select(columns)]
         frames += [self._read_run(run, columns, _where(run, until_after, due, at)) for run in wanted]
         if not frames:
@@ -126,7 +132,7 @@ class Trace:
 def missing_run(files: Files, path: str) -> StoreError:
     """Return the error for a run that a manifest names and that is not there."""
     return FileMissing(
-        f"{files}/{path} is missing, and a manifest names it",
+        f"{files}/{file_of(path)} is missing, and a manifest names it",
         next_step="who only reads and has read for long: read again, the file was cleaned away; "
         f"else {MEND_OR_RESTORE}",
     )

@@ -7,7 +7,7 @@ is final: no row can still come that would change it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everview.algebra.text import name_sql
 from everview.algebra.time import INFINITY, LEAST, format_timestamp, length_text, unit_of
@@ -113,6 +113,12 @@ class Clock:
         """Return the instant up to which all is known."""
         return min((max(m.value(bounds) for m in part) for part in self.parts), default=ENDED)
 
+    def holding(self, bounds: LineBounds) -> tuple[StreamLine, ...]:
+        """Return the time lines that hold it back: those of its least parts."""
+        least = self.value(bounds)
+        found = [part for part in self.parts if max(m.value(bounds) for m in part) == least]
+        return tuple(dict.fromkeys(m.line for part in found for m in part))
+
     def less(self, length: int) -> Clock:
         """Return the clock that is always a length of time behind."""
         return self._changed(lambda m: m if m.reaches is not None else Moment(m.line, m.minus + length))
@@ -122,6 +128,19 @@ class Clock:
         return self._changed(
             lambda m: m if m.reaches is not None else Moment(m.line, reaches=instant + m.minus)
         )
+
+    def renamed(self, names: Mapping[str, str]) -> Clock:
+        """Return the clock with the new names of some streams.
+
+        >>> print(Clock.line(StreamLine("fire", "ts")).less(1000).renamed({"fire": "alarm"}))
+        alarm.ts − 1 ms
+        """
+
+        def rename(moment: Moment) -> Moment:
+            line = moment.line
+            return replace(moment, line=StreamLine(names.get(line.stream, line.stream), line.column))
+
+        return self._changed(rename)
 
     def _changed(self, change: Callable[[Moment], Moment]) -> Clock:
         return Clock(tuple(tuple(change(m) for m in part) for part in self.parts))

@@ -16,6 +16,7 @@ from everview.server.client import find_server
 from everview.ui.output import (
     ENDS,
     Sheet,
+    load_output,
     most_rows,
     print_until_closed,
     require_format,
@@ -41,7 +42,7 @@ def ask_store(sql: str, path: str, as_of: str | None, param: Sequence[str], form
 
         commands.check_question(sql, path, as_of, parameters)
 
-    with print_until_closed(), _open_store(path, check) as store:
+    with print_until_closed(), _open_store(path, check, format) as store:
         answer = store.query(sql, as_of, parameters, most)
         if isinstance(answer, FetchedAnswer):
             write_answer(answer, format, sys.stdout, sys.stderr)
@@ -62,7 +63,7 @@ def show_changes(view: str, path: str, encoding: str, format: str, follow: bool,
 
         commands.check_name(view, path)
 
-    with print_until_closed(), _open_store(path, check) as store:
+    with print_until_closed(), _open_store(path, check, format) as store:
         if not follow:
             answer = store.changes(view, encoding, since, most)
             write_answer(answer, format, sys.stdout, sys.stderr, ENDS[encoding])
@@ -101,11 +102,15 @@ def start_shell(path: str) -> None:
 
 @contextmanager
 def _open_store(
-    path: str, check: Callable[[], object] = lambda: None, create: bool = False
+    path: str, check: Callable[[], object] = lambda: None, format: str = "", create: bool = False
 ) -> Iterator[StoreAccess]:
-    """Yield a store to ask: its server, or the store itself. `check` is called before it is opened here."""
+    """Yield a store to ask: its server, or the store itself. `check` is called before it is opened here.
+
+    While the server works, what prints the `format` of its answer is imported.
+    """
     served = find_server(path)
     if served is not None:
+        served.meanwhile = lambda: load_output(format)
         yield served
         return
     from everview.ui import commands

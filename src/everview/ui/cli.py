@@ -213,6 +213,40 @@ def repair_command(
     commands.repair_files(path, dry_run, yes, format)
 
 
+@app.command("rewind")
+def rewind_command(
+    to: Annotated[str, typer.Option("--to", metavar="TS", help="the instant, as 2026-01-31T23:59:59 (UTC)")],
+    path: StorePath = DEFAULT_PATH,
+    reject_after: Annotated[
+        str | None, typer.Option("--reject-after", metavar="TS", help="reject the rows after this instant")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done, and do nothing")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="accept that rows are lost which cannot be read again")
+    ] = False,
+    format: Format = "table",
+) -> None:
+    """Take a store back in time: after --finish, or when a wrong row has moved the watermark too far. Rows
+    after the instant are late no longer; the next run works them out anew. Up to it, views answer as before.
+
+    Files that changed since they were read are read as they are now: mend
+    the file with the wrong row first, or reject what lies too far ahead.
+    Rows of other sources cannot be read again: what is lost is named, and
+    nothing is done then without --yes.
+
+    everview rewind --to 2026-01-31T12:00:00 --dry-run
+
+    everview rewind --to "2026-01-31 12:00:00" --path /data/store
+
+    everview rewind --to "2026-01-31 12:00:00" --reject-after 2026-02-28
+    """
+    from everview.ui import commands
+
+    commands.rewind_to(to, path, reject_after, dry_run, yes, format)
+
+
 @app.command()
 def backup(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="an empty folder, or one that is not there")],

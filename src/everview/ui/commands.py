@@ -131,6 +131,22 @@ def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
         raise typer.Exit(1)
 
 
+def rewind_to(to: str, path: str, reject_after: str | None, dry_run: bool, yes: bool, format: str) -> None:
+    """Take a store back in time, and print what was done; exit with 1 if nothing was, but should be."""
+    from everview.maintenance import rewind
+    from everview.query.charts.view import chronon_of
+
+    require_format(format)
+    for name, text in (("--to", to), ("--reject-after", reject_after)):
+        chronon_of(text, name)  # before Spark is started in vain
+    with Meter(Console(stderr=True)) as meter:
+        report, done = rewind(path, to, dry_run, yes, reject_after, show=meter.show_text)
+    with print_until_closed():
+        write_report(report, format, sys.stdout)
+    if not done and not dry_run:
+        raise typer.Exit(1)
+
+
 def backup_store_to(folder: str, path: str, format: str) -> None:
     """Copy a store to a folder, and print what was copied."""
     from everview.maintenance import backup_at

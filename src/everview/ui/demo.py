@@ -32,7 +32,7 @@ _ROWS = 10  # of each input file that are printed
 
 @dataclass(frozen=True)
 class ShownView:
-    """A view whose changes are shown, with an explanation of them."""
+    """A view or event stream whose changes are shown, with an explanation of them."""
 
     view: str
     says: str
@@ -117,6 +117,23 @@ DEMOS = {
         "How results come and go decides how they are kept; `everview explain` shows it for every\n"
         "operator. The ends of queries 1, 2 and 4 are known when a row comes (WK), those of 3 and 5 are\n"
         "not (STR).",
+    ),
+    "metro": Demo(
+        "who left a metro station before the fire brigade came (event queries: paper 3, section 2)",
+        {"fire": "fire.csv", "brigade": "brigade.csv", "exits": "exits.csv"},
+        (
+            ShownView("evacuated", "Who left between the fire and each brigade of the next hour; only +:"),
+            ShownView(
+                "unanswered", "No brigade within the hour: known when brigades are, up to the deadline:"
+            ),
+            ShownView("still_inside", "Who came out after such a deadline, an event query over that one:"),
+            ShownView("alarms", "Such fires of the last two hours, a view over it:", "intervals"),
+        ),
+        "A row of an event stream is final: it comes when nothing that may still arrive could change it,\n"
+        "and is never taken back. The conditions on the times say when that is. Without the hour, nobody\n"
+        "could ever be sure that no brigade comes, and the query would be refused.",
+        "Which fires were not answered in time?",
+        "SELECT * FROM unanswered",
     ),
 }
 

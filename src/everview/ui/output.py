@@ -6,6 +6,7 @@ Rows are printed as they are read; a table for people ends after MOST_ROWS rows.
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import sys
@@ -15,9 +16,6 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from everview.errors import EverviewError, format_count, nearest
 from everview.query.answers import AnswerColumn, FetchedAnswer, json_object
@@ -32,6 +30,12 @@ MOST_ROWS = 1_000  # of a table for people
 ENDS = {"tags": {1: "-∞"}, "intervals": {0: "-∞", 1: "∞"}}
 
 _CONTROLS = {c: repr(chr(c))[1:-1] for c in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+
+
+def load_output(format: str) -> None:
+    """Import what an answer is printed with, before there is one: for tables that takes a while."""
+    if format == "table":
+        importlib.import_module("rich.console")
 
 
 def require_format(format: str) -> str:
@@ -88,6 +92,10 @@ class Sheet:
 
     def _lines(self, columns: Sequence[AnswerColumn], rows: Sequence[Sequence[Any]]) -> None:
         """Return some rows of a table as lines; a column never gets narrower than before."""
+        from rich.cells import cell_len
+        from rich.console import Console
+        from rich.text import Text
+
         cells = [[self._cell(i, c, row[i]) for i, c in enumerate(columns)] for row in rows]
         header = [printable(c.name) for c in columns]
         before = self._widths or [0] * len(columns)
@@ -132,6 +140,8 @@ def align_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     >>> align_cells(["a", "b"], [3, 5])
     'a    b'
     """
+    from rich.cells import cell_len
+
     padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
     return "  ".join(padded).rstrip()
 

@@ -113,14 +113,22 @@ def consolidate_frame(frame: Frame, bound: int | None = None) -> Frame:
     """
     if bound is not None:
         frame = frame.with_columns(pl.max_horizontal(FROM, pl.lit(bound, pl.Int64)).alias(FROM))
-    if HASH not in frame.columns or frame[HASH].null_count():
-        return _sum_rows(frame.drop(HASH, strict=False))
-    repeated = find_repeated(_hash_columns(frame, HASH, FROM, UNTIL))
-    if repeated.any():
-        frame = stack_frames([frame.filter(~repeated), _sum_rows(frame.filter(repeated))])
+    frame = sum_repeated(frame)
+    if HASH not in frame.columns:
+        return frame
     if bound is not None:
         frame = _coalesce(frame)
     return frame.sort(HASH)
+
+
+def sum_repeated(frame: Frame) -> Frame:
+    """Sum n over equal rows, in any order; rows without the hash of their key all lose that column."""
+    if HASH not in frame.columns or frame[HASH].null_count():
+        return _sum_rows(frame.drop(HASH, strict=False))
+    repeated = find_repeated(_hash_columns(frame, HASH, FROM, UNTIL))
+    if not repeated.any():
+        return frame
+    return stack_frames([frame.filter(~repeated), _sum_rows(frame.filter(repeated))])
 
 
 def _sum_rows(frame: Frame) -> Frame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from everview.operators.columnar.frame import HASH, Frame, comparable_form, group_starts, number_keys
 from everview.operators.columnar.hashing import Ints, has_exact_hash, hash_keys
@@ -79,9 +80,23 @@ def key_hashes(frame: Frame, keys: Sequence[str]) -> Ints:
     return hash_keys(frame, keys)
 
 
+class SearchWithinKeys(Protocol):
+    """A search among the rows of a key, where more than equal keys is asked of a match."""
+
+    def narrow(
+        self, hashes: Ints, places: slice | Ints, low: Ints, high: Ints, which: Ints | None
+    ) -> tuple[Ints, Ints, Ints | None]:
+        """Narrow ranges [low, high) of equal hashes; return the order of the rows if it is another.
+
+        `places` are the rows of the state in the order of `hashes`, `which` the wanted rows of the ranges
+        (None: all in their order).
+        """
+
+
 def match_keys(
-    state: Frame, state_on: Sequence[str], wanted: Frame, wanted_on: Sequence[str], numbers: Ints
-) -> tuple[Ints, Ints]:
+    state: Frame, state_on: Sequence[str], wanted: Frame, wanted_on: Sequence[str], numbers: Ints,
+    within: SearchWithinKeys | None = None,
+) -> tuple[Ints, Ints]:  # fmt: skip
     """Return the rows of a state that have the key of a wanted row, and that row; NULLs are equal.
 
     `numbers` are the hashes of the wanted keys.
@@ -90,14 +105,16 @@ def match_keys(
     >>> [found.tolist() for found in match_keys(state, ["k"], wanted, ["j"], np.array([9]))]
     [[1, 2], [0, 0]]
     """
-    rows, which = _match_hashes(state, state_on, numbers)
+    rows, which = _match_hashes(state, state_on, numbers, within)
     if has_exact_hash(state, state_on) and has_exact_hash(wanted, wanted_on):
         return rows, which
     same = compare_keys(state, state_on, rows, wanted, wanted_on, which)
     return (rows, which) if same.all() else (rows[same], which[same])
 
 
-def _match_hashes(state: Frame, on: Sequence[str], numbers: Ints) -> tuple[Ints, Ints]:
+def _match_hashes(
+    state: Frame, on: Sequence[str], numbers: Ints, within: SearchWithinKeys | None
+) -> tuple[Ints, Ints]:
     """Return the rows of the state that have one of the hashes, and the position of that hash."""
     if state.is_empty() or not len(numbers):
         nothing = np.zeros(0, dtype=np.int64)
@@ -109,13 +126,30 @@ def _match_hashes(state: Frame, on: Sequence[str], numbers: Ints) -> tuple[Ints,
     found, offset = [], 0
     for chunk in _hash_chunks(state, on):
         for stretch, order_in_chunk in sorted_stretches(chunk):
-            low, high = (np.searchsorted(stretch, distinct, side) for side in ("left", "right"))
-            rows, which = expand_ranges(low[needle_groups], high[needle_groups])
+            low, high = _equal_ranges(stretch, distinct)
+            low, high = low[needle_groups], high[needle_groups]
+            inner = None
+            if within is not None:
+                here = slice(offset, offset + len(chunk))
+                places = here if order_in_chunk is None else order_in_chunk + offset
+                low, high, inner = within.narrow(stretch, places, low, high, order)
+            rows, which = expand_ranges(low, high)
+            rows = rows if inner is None else inner[rows]
             rows = rows if order_in_chunk is None else order_in_chunk[rows]
             found.append((rows + offset, which))
         offset += len(chunk)
     rows, which = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
     return rows, which if order is None else order[which]
+
+
+def _equal_ranges(stretch: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Return the range of each number in sorted ones; of a number that does not occur it is empty."""
+    low = np.searchsorted(stretch, wanted)
+    high = low.copy()
+    if len(stretch):
+        found = np.flatnonzero(stretch[np.minimum(low, len(stretch) - 1)] == wanted)
+        high[found] = np.searchsorted(stretch, wanted[found], side="right")
+    return low, high
 
 
 def _hash_chunks(state: Frame, on: Sequence[str]) -> list[Ints]:

@@ -267,10 +267,7 @@ class _Graph:
             return ExplainedSource(every, (TimeLine("time_point", 0, "the present"),))
         match self._catalog.entries.get(name.casefold()):
             case StreamEntry() as entry:
-                lines = tuple(
-                    TimeLine(t.column, t.lateness, _line_bound(t, entry.source is None))
-                    for t in entry.timelines
-                )
+                lines = tuple(TimeLine(t.column, t.lateness, _line_bound(t, entry)) for t in entry.timelines)
                 return ExplainedSource(_origin(entry), lines, entry.idle_after)
             case TableEntry() as entry:
                 return ExplainedSource(_origin(entry))
@@ -287,9 +284,14 @@ def _origin(entry: StreamEntry | TableEntry) -> str:
     return "INSERT" if entry.source is None else entry.source.format
 
 
-def _line_bound(line: Lateness, inserted: bool) -> str:
+def _line_bound(line: Lateness, entry: StreamEntry) -> str:
     """Return the bound of a time line; the clock's if rows are stamped on arrival (paper 3, note 21)."""
-    return "the clock − 1 µs" if line.arrival else _bound(line.column, line.lateness, inserted)
+    if line.arrival:
+        return "the clock − 1 µs"
+    bound = _bound(line.column, line.lateness, entry.source is None)
+    if entry.punctuate is None:
+        return bound
+    return f"{bound} or {name_sql(line.column)} where {' '.join(entry.punctuate.split())}"
 
 
 def _bound(column: str, lateness: int, inserted: bool) -> str:

@@ -1,0 +1,140 @@
+"""How a store grows: with its views, and with its steps."""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+import everview
+from bench.engine import PARTITIONS, START, run_steps, session, temporary_folder
+from everview.database import Database
+
+FEW, MANY = 10, 500  # views
+STEPS, WARM_UP = 16, 8
+SHOWN = (200, 1_000, 2_000)  # steps of the soak at which it is measured
+
+# Views of five kinds. The windows differ, so that no state is shared.
+KINDS = (
+    "SELECT k, v + {i} AS x FROM s WHERE v > {i} % 90",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS v FROM s [RANGE {w} SECONDS] GROUP BY k",
+    "SELECT DISTINCT v FROM s [RANGE {w} SECONDS]",
+    "SELECT s.k, s.v, r.v AS w FROM s [RANGE {w} SECONDS] JOIN r [RANGE {w} SECONDS] ON s.k = r.k",
+    "SELECT k FROM s [RANGE {w} SECONDS] EXCEPT ALL SELECT k FROM r [RANGE {w} SECONDS]",
+)
+
+
+def write_file(folder: Path, number: int, rows: int) -> None:
+    """Write a file of rows (k, v, ts), five seconds after the one before it."""
+    begin = datetime.fromtimestamp(START + 5 * number, UTC)
+    lines = ["k,v,ts"]
+    for i in range(rows):
+        at = begin + timedelta(milliseconds=i * 5000 // rows)
+        lines.append(f"{(7 * i + number) % 20},{(13 * i + number) % 100},{at:%Y-%m-%d %H:%M:%S.%f}")
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number:05}.csv"
+    path.write_text("\n".join(lines) + "\n")
+    os.utime(path, (START + number, START + number))  # Spark reads files in the order of their times
+
+
+def create_stream(name: str, folder: Path) -> str:
+    """Return the CREATE STREAM statement of a folder, a file of which is a step."""
+    return (
+        f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP, TIMELINE ts) "
+        f"FROM csv('{folder}', header => true, maxFilesPerTrigger => 1);"
+    )
+
+
+def create_views(count: int) -> str:
+    """Return the CREATE VIEW statements of so many views."""
+    return ";".join(
+        f"CREATE VIEW v{i} AS {KINDS[i % len(KINDS)].format(i=i, w=20 + i)}" for i in range(count)
+    )
+
+
+def bench_many_views() -> None:
+    """A step of 100 rows in a store with 500 views, against one with 10: the ratio, and the seconds."""
+    seconds = {}
+    for views in (FEW, MANY):
+        with temporary_folder() as path:
+            for number in range(STEPS):
+                for name in ("s", "r"):
+                    write_file(path / name, number, 50)
+            with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+                db.execute(create_stream("s", path / "s") + create_stream("r", path / "r"))
+                db.execute(create_views(views))
+                seconds[views] = median(run_steps(db, WARM_UP).seconds)
+    few, many = seconds[FEW], seconds[MANY]
+    print(f"{FEW} views {few:.2f} s a step, {MANY} views {many:.2f} s: {many / few:.1f} times")
+
+
+def bench_soak() -> None:
+    """2,000 steps of a join, an aggregate, a DISTINCT and a COMPLETE view: memory and files stay level."""
+    table = Table(
+        "step", "driver MiB", "JVM MiB", "workers MiB", "files", "KiB", "checkpoint files", "KiB",
+        title="soak", title_justify="left",
+    )  # fmt: skip
+    with temporary_folder() as path:
+        for line in soak(path, SHOWN):
+            table.add_row(*map(str, line))
+    Console(width=110).print(table)
+
+
+def soak(path: Path, shown: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Run steps; return, at the steps to be shown, what memory and files there are."""
+    for number in range(max(shown)):
+        write_file(path / "s", number, 50)
+    with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+        db.execute(create_stream("s", path / "s"))
+        db.execute(SOAKED)
+        found: list[tuple[int, ...]] = []
+        db.run(progress=lambda done: found.extend(_measured(db, path / "store", done.step, shown)))
+    return found
+
+
+SOAKED = """
+    CREATE VIEW pairs WITH (history => INTERVAL '1' MINUTE) AS
+        SELECT x.k, x.v, y.v AS w FROM s [RANGE 20 SECONDS] x JOIN s [RANGE 10 SECONDS] y ON x.k = y.k;
+    CREATE VIEW sums WITH (history => INTERVAL '1' MINUTE) AS SELECT k, SUM(v) AS v FROM pairs GROUP BY k;
+    CREATE VIEW once WITH (history => INTERVAL '1' MINUTE) AS SELECT DISTINCT v FROM s [RANGE 30 SECONDS];
+    CREATE VIEW totals WITH (history => INTERVAL '1' MINUTE) AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
+"""
+
+
+def _measured(db: Database, store: Path, step: int, shown: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if step in shown:
+        memory = memory_by_process()
+        own, checkpoint = (
+            count_files(store, lambda p: "checkpoint" not in p.parts),
+            count_files(store / "checkpoint"),
+        )
+        yield step, *memory, *own, *checkpoint
+
+
+def memory_by_process() -> tuple[int, int, int]:
+    """Return the resident memory, in MiB, of this process, its Java process and Spark's Python workers."""
+    parents, names, memory = {}, {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            lines = (folder / "status").read_text().splitlines()
+        except OSError:  # the process has ended
+            continue
+        found = dict(line.split(":", 1) for line in lines if ":" in line)
+        pid = int(folder.name)
+        parents[pid], names[pid] = int(found["PPid"]), found["Name"].strip()
+        memory[pid] = int(found.get("VmRSS", "0 kB").split()[0]) // 1024
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    java = {pid for pid in mine if names[pid] == "java"}
+    workers = mine - java - {os.getpid()}
+    return memory[os.getpid()], sum(memory[p] for p in java), sum(memory[p] for p in workers)
+
+
+def count_files(folder: Path, counts: Callable[[Path], bool] = lambda _: True) -> tuple[int, int]:
+    """Return how many files there are below a folder, and their size in KiB."""
+    sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file() and counts(f)]
+    return len(sizes), sum(sizes) // 1024
