@@ -89,7 +89,7 @@ def require_goes_on(db: Database) -> None:
         ),
         (
             "manifests/00000001.json",
-            "{}/manifests/00000001.json: it was written by a newer Everview (format 99, this one reads 3)",
+            "{}/manifests/00000001.json: it was written by a newer Everview (format 99, this one reads 4)",
         ),
     ],
 )

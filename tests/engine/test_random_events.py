@@ -75,12 +75,13 @@ def test_random_event_queries(seed: int, spark: SparkSession, tmp_path: Path) ->
     made = f"CREATE STREAM o TIMELINE {', '.join(query.lines)} AS {query.sql};"
     made += f"CREATE VIEW v AS SELECT COUNT(*) AS n, MIN({query.lines[0]}) AS first FROM o;"
     path, late, runs = str(tmp_path / "store"), rng.random() < 0.5, rng.randrange(1, 4)
+    partitions = rng.choice([1, 3])
     shares: list[dict[str, list[Record]]] = [{name: [] for name in rows} for _ in range(runs)]
     for name, records in rows.items():
         for record in records:  # those of a table hold always if they come before the first step
             (shares[0] if name == "t" else rng.choice(shares))[name].append(record)
     for number, share in enumerate(shares):
-        with everview.connect(path, spark, partitions=rng.choice([1, 3])) as db:
+        with everview.connect(path, spark, partitions=partitions) as db:
             if number == 0:
                 db.execute(declared() + ("" if late and runs > 1 else made))
             for name, records in share.items():

@@ -144,3 +144,15 @@ def test_a_catalog_of_an_older_release_has_no_incarnations() -> None:
     assert read == older
     assert read.dropped == 1
     assert [getattr(e, "incarnation", None) for e in read] == [0, 1]
+
+
+def test_a_first_batch_that_was_interrupted(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark refuses to begin where a write of its first batch was interrupted, and left a temporary file."""
+    put(tmp_path / "s", "1.csv", "1,2026-01-01 00:00:01\n")
+    offsets = tmp_path / "store" / "checkpoint" / "offsets"
+    with everview.connect(str(tmp_path / "store"), spark, partitions=2) as db:
+        db.execute(f"{STREAM.format(tmp_path)}; CREATE VIEW v AS SELECT k FROM s")
+        offsets.mkdir(parents=True)
+        (offsets / ".0.8d5a0c1e.tmp").write_bytes(b"v1\n")
+        db.run(finish=True)
+        assert rows(db.query("SELECT * FROM v")) == [(1,)]

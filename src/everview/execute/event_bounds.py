@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from everview.algebra.time import INFINITY
 from everview.catalog import CLOCK, CLOCK_ENTRY
 from everview.compile import CompiledStore
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.operators.step_slices import StepSlices
-from everview.storage.manifest import Manifest
 from everview.temporal.clocks import ENDED, STORE_BOUND, StreamLine
+
+if TYPE_CHECKING:  # explain comes by here, and starts without Arrow
+    from everview.storage.manifest import Manifest
 
 MARKS = 1000  # steps after which a reader of changes can no longer resume
 

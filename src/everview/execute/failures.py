@@ -23,9 +23,10 @@ _AS_IT_WAS = "the store is as it was after the last whole step"
 
 # What a task of ours raised comes back as text: the class, what it says, and its next step.
 _OURS = re.compile(r"^everview\.[\w.]+: (?P<what>[^\n]+)(?:\n\s+next: (?P<next>[^\n]+))?", re.M)
-# A call without an answer has nothing behind the name of what was called.
+# A call without an answer has nothing behind the name of what was called, and no class of Spark is found.
 _JAVA_IS_GONE = re.compile(
     r"Answer from Java side is empty|Connection refused|Error while sending or receiving"
+    r"|org\.apache\.spark\.\S+ does not exist in the JVM"
     r"|^An error occurred while calling \S+$"
 )
 

@@ -21,7 +21,7 @@ from everview.ingest.sources import Sources
 from everview.pipeline.steps import Batch, StepRunner
 from everview.pipeline.writer import StoreWriter
 from everview.storage.arrivals import Progress
-from everview.storage.checkpoint import CHECKPOINT, require_agreement
+from everview.storage.checkpoint import CHECKPOINT, clear_first_batch, require_agreement
 
 _INTERVAL = re.compile(
     r"\s*(?:interval\s+)?(?:\d+\s+(?:microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.I
@@ -68,6 +68,7 @@ class SourceQuery:
         writer, steps, views, interval = self._writer, self._steps, self.views, self.interval
         store = writer.store
         require_agreement(store.files, store.manifest())
+        clear_first_batch(store.files)
         lanes = source_lanes(views, store.manifest(), store.settings.partitions)
         plain = self._without_lanes
         if plain:

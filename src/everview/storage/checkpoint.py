@@ -88,6 +88,14 @@ def require_agreement(files: Files, manifest: Manifest) -> None:
         )
 
 
+def clear_first_batch(files: Files) -> None:
+    """Delete what an interrupted write of the first batch left: Spark begins with empty logs only."""
+    if not batch_numbers(files, "offsets"):
+        for log in ("offsets", "commits"):
+            for file in files.list_files(f"{CHECKPOINT}/{log}"):
+                files.delete(file.path)
+
+
 def batch_numbers(files: Files, log: str) -> list[int]:
     """Return the numbers of the batches that one of Spark's logs has, in order."""
     found = files.list_files(f"{CHECKPOINT}/{log}", recursive=False)
