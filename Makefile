@@ -33,7 +33,7 @@ demo: .venv/.ready java ## run the demo
 	@$(BIN)/everview demo
 
 test: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=full
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=full --durations=40
 
 test-fast: .venv/.ready ## run the tests that need no Java and take under a minute
 	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark"

@@ -7,6 +7,8 @@ from typing import Any
 
 # Frames in tests are tiny: threads would only get in each other's way. Polars reads this when it is imported.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+# Tests run hundreds of plans once each: to compile them a second time, for speed, takes longer than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 import pytest
 from hypothesis import settings
