@@ -110,7 +110,7 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
 
 
 def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
-    """Decimals with fewer digits after the point, rounded half away from zero as by CAST."""
+    """Return decimals with fewer digits after the point, rounded half away from zero as by CAST."""
     given = arrow_of(values)
     wide = given.cast(pa.decimal256(76, given.type.scale))  # rounding may add one digit
     rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")

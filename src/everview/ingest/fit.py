@@ -72,7 +72,7 @@ def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
 
 
 def _decoded(given: pl.Series) -> pl.Series:
-    """Bytes as text; NULL where they are no UTF-8."""
+    """Return bytes as text; NULL where they are not UTF-8."""
     try:
         return given.cast(pl.String)
     except pl.exceptions.ComputeError:  # some are not UTF-8: only then check each
@@ -87,7 +87,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 
 def _date(values: pa.Array) -> pl.Series:
-    """Instants at midnight as dates."""
+    """Return instants at midnight as dates."""
     instants = arrow_to_integers(values)
     day = 86_400 * units_of_second(values.type)
     days = (instants // day).cast(pl.Int32, strict=False)

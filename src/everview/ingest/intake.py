@@ -133,7 +133,7 @@ class _TaskIntake:
 
 @dataclass(frozen=True)
 class IntakeTask:
-    """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
+    """Sorts the rows of a batch and writes them; reports what came, and which runs were written.
 
     Rows of a table with a key are first written to runs that no manifest names: which of them count is known
     only when all have arrived.
@@ -151,7 +151,7 @@ class IntakeTask:
     found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One line, if there were rows."""
+        """Yield one report line, if there were rows."""
         received = [_unpacked(b) for b in batches if b.num_rows]
         if not received:
             return
@@ -203,7 +203,7 @@ class IntakeTask:
             done.traces += [] if piece is None else [(port, piece)]
 
     def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
-        """Reports keys of JSON objects that nobody declared, but for those that were told before."""
+        """Report keys of JSON objects that are not declared, unless they were reported before."""
         if self.found_columns is None or entry.source is None or entry.source.format != "json":
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
@@ -213,7 +213,7 @@ class IntakeTask:
             self.found_columns.add(left_out(entry.name, keys))
 
     def _wide(self, rows: Frame, number: int) -> Frame:
-        """The rows under the names of their own columns, with the change, and what they bring along."""
+        """Return the rows with the names of their columns, the change, and the values for their lanes."""
         entry = self.entries[number]
         own = {slot(s): column(i) for i, s in enumerate(self.layout.sides[number])}
         projected = {c for projection in self.projections[number].values() for c in projection.values()}

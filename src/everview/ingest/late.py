@@ -67,7 +67,7 @@ def _any(mask: pl.Series) -> bool:
 
 
 def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: Manifest, step: int) -> Frame:
-    """Late rows with the step, the reason and the row as text; known from the next slice on."""
+    """Return late rows with the step, the reason and the row as text; known from the next slice on."""
     reason = pl.coalesce(
         pl.when(pl.col(f"_late_{name}")).then(pl.lit(why_late(name, bound))) for name, bound in bounds.items()
     )

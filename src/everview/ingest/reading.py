@@ -52,7 +52,7 @@ _PACKAGES = {
 
 
 def options_of(source: Source) -> dict[str, str]:
-    """The options of a source by their names in small letters; Spark does not tell them apart either."""
+    """Return the options of a source by their names in lower case; Spark ignores the case, too."""
     return {name.casefold(): value for name, value in source.options}
 
 
@@ -75,7 +75,7 @@ def reads_files(entry: FedEntry) -> bool:
 
 
 def has_versions(entry: FedEntry) -> bool:
-    """Return whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    """Return whether later rows of a source replace earlier ones: those of a table with a key do."""
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
 
 
@@ -99,7 +99,7 @@ PLACE_OF_FILES = {
 
 
 def columns_sql(columns: Mapping[str, str]) -> list[str]:
-    """Columns by their names, as a SELECT list.
+    """Return columns by their names, as a SELECT list.
 
     >>> columns_sql({"a": "1 + 1"})
     ['1 + 1 AS a']

@@ -186,7 +186,7 @@ def open_source(
     files: Sequence[str] | None = None,
     ranges: Sequence[OffsetRange] | None = None,
 ) -> DataFrame:
-    """One source: the columns of its stream or table, the reason if a row was refused, its original text.
+    """Open one source: the columns of its stream or table, the reason of a refused row, its original text.
 
     It is a stream, or, if files or ranges of Kafka's offsets are given, the rows of those.
     """

@@ -13,7 +13,7 @@ from everview.storage.runs import TraceId
 
 
 def waiting_rows(files: Files, manifest: Manifest, names: Iterable[str]) -> dict[str, int]:
-    """How many rows of each stream or table wait; only runs in which some do and some do not are read."""
+    """Return how many rows of each stream or table wait; a run is read only if a part of its rows wait."""
     return {name: _waiting(files, manifest, TraceId("inbox", name)) for name in names}
 
 

@@ -104,7 +104,7 @@ def _rows_with_effect(
 
 
 def _require_exact(views: CompiledStore, entry: StreamEntry, name: str) -> None:
-    """Refuse rows to which a view could give no exact meaning, and rows that a view reads as not taken."""
+    """Refuse REPLAY if a view could give the rows no exact meaning, or reads them as late or rejected."""
     for view, plan in {n: v.physical for n, v in views.views.items()}.items():
         if any(scan.relation == name for scan in scans_of([plan])):
             raise PlanError(

@@ -1,4 +1,4 @@
-"""Views whose plans would come out different now take the new plans over while they run (DESIGN section 9).
+"""Views that would be compiled to another plan now change to it while they run (DESIGN section 9).
 
 A later release, another rewrite rule or another strategy makes another plan for the same view; its state
 belongs to the old one. The new plan starts from the rows that are kept and from those that come from now on,
@@ -75,7 +75,7 @@ def begin_migrations(
 
 
 def _refused(after: Manifest, wanted: Mapping[str, str], names: Iterable[str], error: Exception) -> Manifest:
-    """Return the manifest with views that keep their plans because the new ones fail; tell of it."""
+    """Return the manifest with views that keep their plans because the new ones fail; warn of it."""
     shown = ", ".join(f"'{name}'" for name in names)
     warnings.warn(f"the new plans of {shown} fail, and the old ones stay: {error}", stacklevel=3)
     kept = {name: replace(after.plans[name], stays=True, refused=wanted[name]) for name in names}

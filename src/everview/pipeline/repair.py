@@ -98,7 +98,7 @@ class StoreRepair:
         return compile_store(self.diagnosis.catalog, self.manifest.starts, None, stored)
 
     def _plan_plans(self) -> None:
-        """Forget damaged plans; a view that is not compiled to the same plan again must be computed anew.
+        """Drop damaged plans; a view that is not compiled to the same plan again must be computed anew.
 
         Plans that were about to take over begin again with the next run. Views that were set aside are
         computed, too.
@@ -123,7 +123,7 @@ class StoreRepair:
         self.manifest = self.manifest.with_traces(gone)
 
     def _name_rows_that_are_gone(self) -> None:
-        """Name the rows of sources that cannot be read again, where that is to be done."""
+        """Name the rows that would have to be read again from their sources and cannot be."""
         found = self.diagnosis
         for entry in found.catalog if found.read_again else ():
             if not isinstance(entry, StreamEntry) or entry.source is None:

@@ -52,7 +52,7 @@ from everview.storage.manifest import Manifest, Rewound
 from everview.storage.plans import PlanReader
 from everview.storage.runs import Run, TraceId
 
-_REWOUND = 100  # of which followers of changes are told
+_REWOUND = 100  # which followers of changes are told of
 
 
 @dataclass

@@ -72,8 +72,9 @@ class LocalAccess:
         return _fetched(self._db.changes(view, encoding, since), most)
 
     def new_changes(self, view: str, encoding: str, seen: int | None) -> tuple[FetchedAnswer | None, int]:
-        """A step may end between two reads of the store. Then it is unknown which step the changes include,
-        and the store is read again. Nothing is computed before the rows are fetched.
+        """Read again if a step ended meanwhile: it is unknown then which step the changes include.
+
+        Nothing is computed before the rows are fetched.
         """
         self._load_names()
         while True:

@@ -114,7 +114,7 @@ class ServedAccess:
         """Send a request and yield its replies: messages, and rows as bytes.
 
         Warnings are shown; an error of the request is raised. The connection ends with the generator, and
-        the server then stops to work on the request.
+        the server then stops working on the request.
         """
         try:
             connection = self.connect()

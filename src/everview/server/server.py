@@ -69,7 +69,7 @@ class Connection:
             raise ClientGone from None
 
     def leave(self) -> None:
-        """Give the client up."""
+        """Give up the client."""
         self.gone.set()
         self.writer.transport.abort()
 
@@ -113,11 +113,11 @@ class Server:
             list(ServedAccess(self._path, self._place).replies(question))
 
     def remove_socket(self) -> None:
-        """Let no other client come."""
+        """Remove the socket, so that no other client connects."""
         self._place.unlink(missing_ok=True)
 
     def stop(self, failure: BaseException | None = None) -> None:
-        """Stop to listen; let the statement under way end; tell the other clients that the server stops.
+        """Stop listening; let the current statement end; tell the other clients that the server stops.
 
         With the failure of a step, they are told that.
         """
@@ -146,7 +146,7 @@ class Server:
     async def _close(self, last_words: M.Failed) -> None:
         self._listening.close()
         changing = [task for connection, task in self._connections.items() if connection.writes]
-        if changing:  # their statements have ended, and they are about to be told
+        if changing:  # their statements have ended, and their replies are on the way
             await asyncio.wait(changing, timeout=_FLUSH)
         told = dict(self._connections)
         for connection in told:
@@ -172,7 +172,7 @@ class Server:
             if request is not None:
                 await self._have_answered(request, reader, connection)
         except (asyncio.IncompleteReadError, TimeoutError, M.ProtocolError, ConnectionError, ClientGone):
-            pass  # nobody is there to be told, or nobody who would understand it
+            pass  # the client is gone, or would not understand the message
         finally:
             del self._connections[connection]
             writer.close()
@@ -180,7 +180,7 @@ class Server:
     async def _have_answered(
         self, request: M.Request, reader: asyncio.StreamReader, connection: Connection
     ) -> None:
-        """Have a request answered in a thread; cancel it if the client goes, or sends anything more."""
+        """Answer a request in a thread; cancel it if the client leaves, or sends anything more."""
         work = self._loop.run_in_executor(self._threads, self._answer, request, connection)
         going = asyncio.ensure_future(reader.read(1))
         both: set[asyncio.Future[Any]] = {work, going}

@@ -34,7 +34,7 @@ from everview.sql.script import Script, parse_one
 
 
 def bind_add_columns(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """ALTER STREAM | TABLE name ADD COLUMNS [IF NOT EXISTS] (…)."""
+    """Bind ALTER STREAM | TABLE name ADD COLUMNS [IF NOT EXISTS] (…)."""
     with script.blame(node.this):
         entry = catalog.get(node.name)
         if not isinstance(entry, (StreamEntry, TableEntry)) or entry is CLOCK_ENTRY:
@@ -61,7 +61,7 @@ def _without_columns(entry: Entry) -> SqlError:
 
 
 def bind_rename(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """ALTER STREAM | TABLE | VIEW name RENAME TO name."""
+    """Bind ALTER STREAM | TABLE | VIEW name RENAME TO name."""
     with script.blame(node.this):
         entry = catalog.get(node.name)
         _require_kind(node, entry)

@@ -24,7 +24,7 @@ from everview.sql.times import is_clock_call
 def bind_inserted_rows(
     node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
 ) -> tuple[Record, ...]:
-    """The rows of VALUES, each with a value for every column; those not named have their default or NULL."""
+    """Return the rows of VALUES, complete: columns that are not named get their default or NULL."""
     rows = []
     for row in node.args["rows"]:
         targets = _targets(node, entry, context.script, len(row.expressions))
@@ -69,7 +69,7 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
 
 
 def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
-    """Why a column cannot be NULL, if that is so."""
+    """Return why a column cannot be NULL, if that is so."""
     if _is_stamped(field, entry):
         return None
     if isinstance(entry, StreamEntry) and field.timeline is not None:
@@ -149,7 +149,7 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
 
 
 def _fits(source: T.DataType, target: T.DataType) -> bool:
-    """Whether a value of one type may be stored as another: numbers as numbers, text as what it says."""
+    """Return whether a value of one type may be stored as another: numbers as numbers, text as its value."""
     if source == target or source == T.VOID:
         return True
     if source.is_numeric and target.is_numeric:
@@ -162,7 +162,7 @@ def _fits(source: T.DataType, target: T.DataType) -> bool:
 def match_query_columns(
     schema: Schema, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> tuple[str, ...]:
-    """The columns of a stream or a table that the answer of a query fills; refused if it does not fit."""
+    """Return the columns of a stream or table that a query fills; raise an error if it does not fit."""
     targets = _targets(node, entry, script, len(schema))
     if len(schema) != len(targets):
         raise script.error(
@@ -190,7 +190,7 @@ def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
 def bind_assignments(
     node: exp.Expr, entry: TableEntry, scope: Scope, context: Context
 ) -> tuple[tuple[str, Expression], ...]:
-    """SET column = value, …: values may use the row's old values, and those of FROM."""
+    """Bind SET column = value, …: values may use the row's old values, and those of FROM."""
     made: list[tuple[str, Expression]] = []
     for item in node.args["assignments"]:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):

@@ -32,7 +32,7 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectI
 
 
 def _written(syntax: exp.Column, expression: Expression, scope: Scope) -> str | None:
-    """The name of a column where it is not that of the plan: USING of a full join, or one of equal names."""
+    """Return the name of a column that differs from the plan's: USING of a full join, or a repeated name."""
     own = expression.name if isinstance(expression, Column) else None
     if own is not None and own.casefold() == syntax.name.casefold():
         return None

@@ -116,7 +116,7 @@ def _fresh(number: int, scope: Scope) -> str:
 def _right_side(
     condition: SubqueryCondition, scope: Scope, context: Context, name: str
 ) -> tuple[N.Node, list[Column], list[Expression]]:
-    """The subquery as a relation, its columns to compare with, and the conditions that were correlated."""
+    """Return the subquery as a relation, its columns to compare with, and the correlated conditions."""
     inner = context.inside(scope)
     plain = _plain_select(condition.query, inner)
     if plain is None:
@@ -230,7 +230,7 @@ def _collect(e: Expression, found: dict[Expression, None]) -> None:
 
 
 def _moved(condition: Expression, there: dict[Expression, Column]) -> Expression:
-    """A correlated condition over the join's two sides: outer columns as they are, inner ones renamed."""
+    """Return a correlated condition over both sides: outer columns unchanged, inner ones renamed."""
     moved: dict[Expression, Expression] = dict(there)
     moved |= {p: p.column for p in condition.walk() if isinstance(p, OuterColumn)}
     return substitute(condition, moved)

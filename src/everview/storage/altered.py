@@ -60,7 +60,7 @@ def _renamed(manifest: Manifest, alteration: Alteration) -> Manifest:
     parts: dict[str, Any] = {
         part: {name(n): value for n, value in getattr(manifest, part).items()} for part in PARTS_BY_NAME
     }
-    folded = {old.casefold(): new.casefold()}  # scheduled changes go by names in small letters
+    folded = {old.casefold(): new.casefold()}  # scheduled changes are keyed by names in lower case
     parts["scheduled"] = {folded.get(n, n): changes for n, changes in manifest.scheduled.items()}
     parts["partial"] = {view: tuple(map(name, streams)) for view, streams in parts["partial"].items()}
     parts["aside"] = {
@@ -86,8 +86,8 @@ def with_owners(
 def _widened(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return the manifest with the places of columns in the files that lack some.
 
-    Changes that are scheduled leave new columns as they are. That files have a new column was told; that some
-    have not need not be.
+    Scheduled changes leave new columns as they are. That files have a new column was reported; that some
+    lack it is expected.
     """
     name, before, added = alteration.name, alteration.columns, alteration.added
     changed = {}
@@ -120,7 +120,7 @@ def placed_run(run: Run, alteration: Alteration, columns: int) -> Run:
 
 
 def _told(manifest: Manifest, alteration: Alteration) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return which differences of columns were told: that older files lack a new column need not be."""
+    """Return the differences of columns reported so far: that older files lack a new column is expected."""
     names = {n.casefold() for n in alteration.added}
     own = manifest.told.get(alteration.name, {})
     left_out = tuple(n for n in own.get(LEFT_OUT, ()) if n.casefold() not in names)

@@ -26,7 +26,7 @@ _STRETCH = "_stretch"
 class Policy:
     """How a trace is laid out: its expiry buckets, if any, and when its runs are merged.
 
-    `small` is the number of rows below which a file is not worth its while: smaller runs are one tier, and
+    `small` is the number of rows below which a file is not worthwhile: smaller runs are one tier, and
     are not split over buckets. `fan` runs of a tier are merged, unless they have `large` numbers of rows:
     that would take long, and save little. `cancelling` says that merging may make rows fewer because some
     cancel or add up (signed inputs, sums, MIN and MAX), not only because they end.

@@ -26,7 +26,7 @@ from everview.storage.files import FileMissing, Files
 from everview.storage.records import decode_record, encode_record
 
 LOCK = "everview.lock"
-_PAUSE = 0.2  # so long may the file of another writer be under way
+_PAUSE = 0.2  # seconds; so long the file of another writer may take to appear
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class LocalLock:
 
 
 class FileLock:
-    """A file that names its holder, where there is nothing better."""
+    """A file that names its holder, for file systems without real locks."""
 
     def __init__(self, files: Files) -> None:
         self._files = files

@@ -130,7 +130,7 @@ class Trace:
 
 
 def missing_run(files: Files, path: str) -> StoreError:
-    """Return the error for a run that a manifest names and that is not there."""
+    """Return the error for a run that a manifest names and that does not exist."""
     return FileMissing(
         f"{files}/{file_of(path)} is missing, and a manifest names it",
         next_step="who only reads and has read for long: read again, the file was cleaned away; "

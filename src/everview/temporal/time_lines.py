@@ -23,7 +23,7 @@ _Cases = Sequence[TimeCase]
 
 
 def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbounded, ...]]:
-    """Return why a column bounds not every input, and the inputs that nothing bounds."""
+    """Return why a column does not bound every input, and the inputs that nothing bounds."""
     node = timing.node
     position = node.schema.index(node.schema.find(line))
     for case in timing.cases:
@@ -82,7 +82,7 @@ def short_name(name: str, plan: N.Node) -> str:
 
 
 def _padded(case: TimeCase, line: str) -> EventQueryError:
-    """A time line of the side of an outer join that may be padded."""
+    """Return the error for a time line of a side of an outer join that may be padded."""
     origins = [r.origins[0].stream for r in case.requirements if r.origins]
     if len(origins) < 2 or origins[0] == origins[-1]:
         return EventQueryError(
@@ -101,7 +101,7 @@ def _a(noun: str) -> str:
 
 
 def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
-    """A column that is no time line of an input, and of which no condition says how it relates to one."""
+    """Return the error for a column that is no time line and that no condition relates to one."""
     lines = [a.attribute for c in timing.cases for r in c.requirements for a in r.alternatives]
     seen = _visible(timing)
     ways = [
@@ -173,7 +173,7 @@ def _between(timing: Timing, own: str, time: str) -> list[str]:
 
 
 def _unbounded(timing: Timing, line: str, unbounded: Sequence[Unbounded]) -> EventQueryError:
-    """A time line that is known, and an input whose rows may come any time later."""
+    """Return the error for a known time line, with an input whose rows may come any time later."""
     first = unbounded[0]
     origin = first.requirement.origins[0]
     later = next((a.attribute for a in first.requirement.alternatives), None)

@@ -247,7 +247,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(node: N.Node, left: Timing, right: Timing, condition: Expression, known: Knowledge) -> list[_Pair]:
-    """Definition 8, and the condition: all combinations of cases in which it can hold."""
+    """Return all combinations of cases of both sides in which the condition can hold (definition 8)."""
     schema = left.node.schema.concat(right.node.schema)
     lefts, rights = list(left.cases), list(right.cases)
     if len(lefts) * len(rights) > MOST_CASES:
