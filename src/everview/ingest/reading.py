@@ -239,6 +239,11 @@ def explain_read_error(entry: FedEntry, error: Exception, versions: Mapping[str,
     return StoreError(f"the source of '{entry.name}' failed: {cause(text)}", next_step="check its FROM")
 
 
+def _with_package(package: str) -> str:
+    """Return the environment variable with which Spark, as Everview starts it, loads a package."""
+    return f"PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'"
+
+
 def _without_library(entry: FedEntry, path: str, versions: Mapping[str, str]) -> StoreError:
     scheme = path.partition(":")[0].casefold()
     package = _LIBRARIES.get(scheme)
@@ -246,11 +251,11 @@ def _without_library(entry: FedEntry, path: str, versions: Mapping[str, str]) ->
         return StoreError(
             f"'{entry.name}' reads {path}, and this Spark knows no file system '{scheme}'",
             meant=nearest(scheme, [*_LIBRARIES, "hdfs", "file"]),
-            next_step="check the path, or give Spark the package of that file system: --packages …",
+            next_step="check the path, or give Spark the package of that file system: " + _with_package("…"),
         )
     # Hadoop calls the file system of S3 s3a; s3 is the name that Amazon's own tools use.
     spelt = "s3a" if scheme in ("s3", "s3n") else scheme
-    step = f"run with --packages {package.format(**versions)}"
+    step = f"run with {_with_package(package.format(**versions))}"
     if spelt != scheme:
         step += f", and write {spelt}:{path.partition(':')[2]}"
     return StoreError(
@@ -262,7 +267,7 @@ def _without_source(entry: FedEntry, format_: str, versions: Mapping[str, str]) 
     if format_ in _PACKAGES:
         return StoreError(
             f"'{entry.name}' reads {format_}, and this Spark has no library for it",
-            next_step=f"run with --packages {_PACKAGES[format_].format(**versions)}",
+            next_step=f"run with {_with_package(_PACKAGES[format_].format(**versions))}",
         )
     return StoreError(
         f"'{entry.name}' reads {format_}, and this Spark has no such source",
