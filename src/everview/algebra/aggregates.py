@@ -92,20 +92,20 @@ def is_other_aggregate(name: str) -> bool:
 
 def _sum_type(t: DataType) -> DataType | None:
     if t.is_decimal:
-        return _bounded(t.precision + 10, t.scale)
+        return _bound_precision(t.precision + 10, t.scale)
     if t.is_integer or t == INTERVAL:
         return BIGINT if t.is_integer else INTERVAL
     return DOUBLE if t.is_float or t == VOID else None
 
 
-def _bounded(precision: int, scale: int) -> DataType:
+def _bound_precision(precision: int, scale: int) -> DataType:
     """Bound the precision of an aggregate's type, but keep its scale, as Spark's `DecimalType.bounded`."""
     return DataType("DECIMAL", min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
 def _mean_type(t: DataType) -> DataType | None:
     if t.is_decimal:
-        return _bounded(t.precision + 4, t.scale + 4)
+        return _bound_precision(t.precision + 4, t.scale + 4)
     return INTERVAL if t == INTERVAL else _number_type(t)
 
 

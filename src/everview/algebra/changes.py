@@ -235,11 +235,11 @@ def from_pairs(pairs: Iterable[ChangeRow]) -> list[ChangeRow]:
     return [
         ChangeRow(record, from_, until, n)
         for record, steps in profile(pairs).items()
-        for from_, until, n in _stacked(steps)
+        for from_, until, n in _stack_pieces(steps)
     ]
 
 
-def _stacked(steps: list[Step]) -> Iterable[Step]:
+def _stack_pieces(steps: list[Step]) -> Iterable[Step]:
     """Return pieces of constant n as rows that begin and end in first-in-first-out order."""
     opened: list[Chronon] = []
     last = steps[0][0]

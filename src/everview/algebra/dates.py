@@ -63,7 +63,7 @@ def parse_date(text: str) -> int | None:
     if match is None:
         return None
     sign, year, month, day = match.groups()
-    days = days_of(_signed(sign, year), int(month or 1), int(day or 1))
+    days = days_of(_sign_year(sign, year), int(month or 1), int(day or 1))
     return None if days is None or wrap(days, 32) != days else days
 
 
@@ -81,7 +81,7 @@ def parse_instant(text: str) -> int | None:
     if match is None:
         return None
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
-    days = days_of(_signed(sign, year), int(month or 1), int(day or 1))
+    days = days_of(_sign_year(sign, year), int(month or 1), int(day or 1))
     clock = time_of_day(int(hour or 0), int(minute or 0), int(second or 0))
     if days is None or clock is None:
         return None
@@ -101,7 +101,7 @@ def time_of_day(hour: int, minute: int, second: int) -> int | None:
     return hour * HOUR + minute * MINUTE + second * SECOND
 
 
-def _signed(sign: str, digits: str) -> int:
+def _sign_year(sign: str, digits: str) -> int:
     return -int(digits) if sign == "-" else int(digits)
 
 

@@ -111,10 +111,10 @@ def regex(pattern: str) -> re.Pattern[str] | None:
             warnings.simplefilter("ignore")  # about syntax that a later Python may read differently
             return re.compile(python, re.ASCII)
     except (re.error, OverflowError, ValueError, RecursionError) as error:
-        raise _unknown(pattern, error) from error
+        raise _unknown_regex_error(pattern, error) from error
 
 
-def _unknown(pattern: str, why: object) -> AlgebraError:
+def _unknown_regex_error(pattern: str, why: object) -> AlgebraError:
     return AlgebraError(f"'{pattern}' is no regular expression that is known here: {why}")
 
 

@@ -124,7 +124,7 @@ def texts(values: pa.Array) -> pl.Series:
     values = to_plain_array(values)
     type_ = values.type
     if _is_nested(type_):
-        return pl.select(pl.when(valid_mask(values)).then(_nested(values))).to_series()
+        return pl.select(pl.when(valid_mask(values)).then(_nested_texts(values))).to_series()
     if is_text_type(type_):
         return arrow_to_series(values)
     if pa.types.is_large_binary(type_):
@@ -156,7 +156,7 @@ def json_texts(values: pa.Array) -> pl.Series:
     if pa.types.is_floating(type_):
         found = pl.select(pl.when(arrow_to_series(values).is_finite()).then(found)).to_series()
     elif not (_is_nested(type_) or pa.types.is_boolean(type_) or pa.types.is_integer(type_)):
-        found = _quoted(found)
+        found = _quote_texts(found)
     return found.fill_null("null")
 
 
@@ -183,15 +183,15 @@ def _is_list(type_: pa.DataType) -> bool:
     return isinstance(type_, kinds)
 
 
-def _nested(values: pa.Array) -> pl.Series:
+def _nested_texts(values: pa.Array) -> pl.Series:
     """Return nested values as JSON; the text for a NULL is arbitrary."""
     type_ = values.type
     if pa.types.is_map(type_):
         pair = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
         lists = values.cast(pa.list_(pair))
-        return _joined(lists, _entries(lists.flatten()), "{", "}")
+        return _join_elements(lists, _entries(lists.flatten()), "{", "}")
     if _is_list(type_):
-        return _joined(values, json_texts(values.flatten()), "[", "]")
+        return _join_elements(values, json_texts(values.flatten()), "[", "]")
     return object_texts([field.name for field in type_], values.flatten(), len(values))
 
 
@@ -209,10 +209,10 @@ def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Ser
 def _entries(pairs: pa.Array) -> pl.Series:
     """Return the entries of maps as members of JSON objects, with the keys as texts."""
     keys, values = pairs.flatten()
-    return pl.select(pl.concat_str(_quoted(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
+    return pl.select(pl.concat_str(_quote_texts(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
 
 
-def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
+def _join_elements(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
     """Return the texts of the elements of each list, joined."""
     lengths = pc.if_else(values.is_valid(), pc.list_value_length(values), 0).fill_null(0)
     ends = arrow_to_series(pc.cumulative_sum(lengths.cast(pa.int64())))
@@ -221,7 +221,7 @@ def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.S
     return pl.select(pl.concat_str(pl.lit(begin), lists.list.join(","), pl.lit(end))).to_series()
 
 
-def _quoted(found: pl.Series) -> pl.Series:
+def _quote_texts(found: pl.Series) -> pl.Series:
     """Return texts as JSON strings; NULL for NULL."""
     coded = pl.select(pl.struct(found.alias("_")).struct.json_encode()).to_series()
     inside = coded.str.slice(len('{"_":')).str.head(-1)

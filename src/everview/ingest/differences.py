@@ -21,7 +21,7 @@ ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
-MOST_TOLD = 100  # columns of one kind reported for a stream or table: keys of JSON objects may be data
+MOST_REPORTED = 100  # columns of one kind reported for a stream or table: keys of JSON objects may be data
 _MOST_AT_ONCE = 10_000
 
 
@@ -90,7 +90,7 @@ def report_differences(
     others = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns or len(columns) >= MOST_TOLD:
+        if column in columns or len(columns) >= MOST_REPORTED:
             continue
         columns.append(column)
         if kind == LEFT_OUT and column.casefold() in (c.casefold() for c in stamped.get(name, ())):

@@ -24,7 +24,7 @@ from everview.execute.pieces import ArrivalId, write_piece
 from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.clauses import stamped_rows
-from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
+from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
 from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, PUNCTUATES, REASON, SOURCE, TIME, has_versions
@@ -152,7 +152,7 @@ class IntakeTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one report line, if there were rows."""
-        received = [_unpacked(b) for b in batches if b.num_rows]
+        received = [_unpack_batch(b) for b in batches if b.num_rows]
         if not received:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
@@ -207,7 +207,7 @@ class IntakeTask:
         if self.found_columns is None or entry.source is None or entry.source.format != "json":
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
-        if len(told) < MOST_TOLD:
+        if len(told) < MOST_REPORTED:
             declared = given_entry(entry).columns.names
             keys = undeclared_keys(rows.get_column(ORIGINAL), (*declared, *told))
             self.found_columns.add(left_out(entry.name, keys))
@@ -240,7 +240,7 @@ class IntakeTask:
         return trace, write_run(trace, rows, self.files, self.step)
 
 
-def _unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _unpack_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with its columns, which may come as one."""
     return pa.RecordBatch.from_struct_array(batch.column(0)) if batch.schema.names == [_ROW] else batch
 

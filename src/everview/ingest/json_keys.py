@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from everview.ingest.differences import MOST_TOLD
+from everview.ingest.differences import MOST_REPORTED
 
 # What comes after a key, if it is neither an object nor an array; and arrays of such values.
 _VALUE = r'"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^"{}\[\],]*)'
@@ -37,7 +37,7 @@ def undeclared_keys(lines: pl.Series, declared: Iterable[str]) -> list[str]:
     for line in chosen.get_column("line"):
         keys.update(dict.fromkeys(_keys(line)))
     left_out = (key[:_LONGEST] for key in keys if key.strip() and key.casefold() not in own)
-    return list(dict.fromkeys(left_out))[:MOST_TOLD]
+    return list(dict.fromkeys(left_out))[:MOST_REPORTED]
 
 
 def _keys(line: str) -> Iterable[str]:

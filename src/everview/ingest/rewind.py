@@ -319,13 +319,13 @@ class RowTextTask:
             wrong = frame.filter(pl.col(REASON).is_not_null()).select(REASON, ORIGINAL)
             parsed = frame.filter(pl.col(REASON).is_null())
             good, refused = split_refused(parsed, self.entry, self.now, 0)
-            parts = [wrong.cast(pl.String), _shown(good, None, names)]
+            parts = [wrong.cast(pl.String), _show_row(good, None, names)]
             if not refused.is_empty():
-                parts.append(_shown(refused, refused[REJECTION_REASON], names))
+                parts.append(_show_row(refused, refused[REJECTION_REASON], names))
             yield from pl.concat(parts).to_arrow().cast(output).to_batches()
 
 
-def _shown(rows: pl.DataFrame, reason: pl.Series | None, names: tuple[str, ...]) -> pl.DataFrame:
+def _show_row(rows: pl.DataFrame, reason: pl.Series | None, names: tuple[str, ...]) -> pl.DataFrame:
     said = pl.Series([None] * rows.height, dtype=pl.String) if reason is None else reason.cast(pl.String)
     return pl.DataFrame([said.alias(REASON), row_text(rows, names).cast(pl.String).alias(ORIGINAL)])
 

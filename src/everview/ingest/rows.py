@@ -102,7 +102,7 @@ def _is_text(value: str) -> bool:
 def fit_value(value: object, field: Field) -> object:
     """Convert a Python value: times to microseconds, dates to days; raise an error if it does not fit."""
     plain = python_value(value)
-    found = _counted(plain, field.type)
+    found = _convert_value(plain, field.type)
     if found is None and plain is not None:
         raise StoreError(
             f"the column '{field.name}' takes {field.type}, not {shown_value(value)}",
@@ -148,7 +148,7 @@ def shown_value(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _counted(value: object, type_: T.DataType) -> object:
+def _convert_value(value: object, type_: T.DataType) -> object:
     """Return the value as a value of the type; None if it is none."""
     match value:
         case datetime() if type_ == T.TIMESTAMP:

@@ -14,10 +14,10 @@ from everview.storage.runs import TraceId
 
 def waiting_rows(files: Files, manifest: Manifest, names: Iterable[str]) -> dict[str, int]:
     """Return how many rows of each stream or table wait; a run is read only if a part of its rows wait."""
-    return {name: _waiting(files, manifest, TraceId("inbox", name)) for name in names}
+    return {name: _count_waiting(files, manifest, TraceId("inbox", name)) for name in names}
 
 
-def _waiting(files: Files, manifest: Manifest, trace: TraceId) -> int:
+def _count_waiting(files: Files, manifest: Manifest, trace: TraceId) -> int:
     number = 0
     for run in manifest.runs(trace):
         if run.least_from > manifest.bound:

@@ -35,7 +35,7 @@ from everview.ingest.replay import Replay, write_waiting_rows
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline.backfill import BackfillProgress
-from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protected
+from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
 from everview.storage import manifest as manifests
@@ -295,7 +295,10 @@ class StoreRepair:
             return replace(whole, step=manifest.step + 1)
         names, change = self._names(), self._change()
         plan = plan_backfill(self.writer, change, names, manifest, self.report)
-        with protected(self.writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
+        with (
+            protect_files(self.writer, plan.backfill, manifest),
+            explained_failures(doing=doing_words(names)),
+        ):
             plan.backfill.advance(manifest, last=True)
             return joined_manifest(self.writer, change, plan, manifest)
 

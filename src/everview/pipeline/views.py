@@ -141,7 +141,7 @@ def change_views(
     require_no_corrections(writer.store.files, manifest, change.catalog, plans, names)
     entries = [e for e in change.catalog if isinstance(e, QueryEntry) and e.name in names]
     require_evaluable(writer.session, entries, plans)
-    with protected(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
+    with protect_files(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
         if pause is not None:
             if not plan.incomplete and not plan.backfill.reads_events:
                 plan.backfill.advance(manifest, last=False)
@@ -183,7 +183,7 @@ def doing_words(names: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def protected(writer: StoreWriter, backfill: Backfill, manifest: Manifest) -> Iterator[None]:
+def protect_files(writer: StoreWriter, backfill: Backfill, manifest: Manifest) -> Iterator[None]:
     """Keep the files that a backfill writes, and those of the manifest that it reads, from clean-up."""
     folder, store = f"{BACKFILL}/{backfill.token}/", writer.store
     store.in_progress.add(folder)

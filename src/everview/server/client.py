@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everview.errors import EverviewError, Fault, StoreError
 from everview.query.answers import FetchedAnswer
 from everview.server import protocol as M
-from everview.server.place import require_own_folder, socket_path
 from everview.server.rows import decode_rows
+from everview.server.socket_file import require_own_folder, socket_path
 
 if TYPE_CHECKING:
     from everview.query.report import Report
@@ -61,7 +61,7 @@ class ServedAccess:
     def __init__(self, path: str, place: Path, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.meanwhile = meanwhile
         self._path = path
-        self._place = place
+        self._socket_path = place
 
     def query(
         self, sql: str, as_of: str | None, parameters: Mapping[str, str], most: int | None
@@ -154,7 +154,7 @@ class ServedAccess:
         """Open a connection to the server."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(str(self._place))
+            connection.connect(str(self._socket_path))
         except OSError:
             connection.close()
             raise

@@ -61,7 +61,7 @@ def bind_from(
     _separate(tree, fresh)
     _mark_padded(tree)
     rest = _take_now_bounds(conditions, list(_relations(tree)), context)
-    plan, scope = _finished(tree, context)
+    plan, scope = _finish_joins(tree, context)
     scope.outer = context.outer
     return plan, scope, rest
 
@@ -71,7 +71,7 @@ def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
     fresh = FreshNames(item)
     tree = _tree(item, context, fresh)
     _separate(tree, fresh)
-    return _finished(tree, context)
+    return _finish_joins(tree, context)
 
 
 def is_relation(node: exp.Expr) -> bool:
@@ -90,7 +90,7 @@ def has_relation_parts(node: exp.Expr) -> bool:
 
 def _tree(item: exp.Expr, context: Context, fresh: FreshNames) -> Tree:
     if isinstance(item, exp.Subquery) and is_relation(item.this):
-        base = _bracketed(item, _tree(item.this, context, fresh), context, fresh)
+        base = _bind_bracketed(item, _tree(item.this, context, fresh), context, fresh)
     else:
         base = bind_relation(item, context)
     return _with_joins(base, item, context, fresh)
@@ -101,12 +101,12 @@ def _with_joins(base: Tree, node: exp.Expr, context: Context, fresh: FreshNames)
     return Joined(base, [(join, _tree(join.this, context, fresh)) for join in joins]) if joins else base
 
 
-def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNames) -> Tree:
+def _bind_bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNames) -> Tree:
     """Return what is in brackets: unchanged, unless a window, SYNC or an alias follows them."""
     if not (item.args.get("alias") or item.meta.get("windows") or item.meta.get("sync")):
         return inner
     _separate(inner, fresh)
-    plan, scope = _finished(inner, context)
+    plan, scope = _finish_joins(inner, context)
     if item.alias:
         one = len(scope.relations) == 1 and selects_all_columns(plan, scope.columns)
         names = tuple(c.name for c in scope.columns)
@@ -188,7 +188,7 @@ def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Rela
     )
 
 
-def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
+def _finish_joins(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
     """Return the plan and the scope of relations and joins; `joined`: they are the right side of a join."""
     if isinstance(tree, Relation):
         if (version := _version(tree)) is not None and not joined:
@@ -199,7 +199,7 @@ def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Nod
             )
         node = tree.finished(context)
         return node, tree.scope(node)
-    plan, scope = _finished(tree.first, context)
+    plan, scope = _finish_joins(tree.first, context)
     for join, right in tree.rest:
         with context.script.blame(join):
             plan, scope = _join(plan, scope, right, join, context)
@@ -213,8 +213,8 @@ def _version(tree: Tree) -> exp.Expr | None:
 def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Context) -> tuple[N.Node, Scope]:
     """Return one join, of the kind that is written, and the scope of both sides."""
     side, kind = join.side.upper(), join.kind.upper()
-    right, other = _finished(tree, context, joined=True)
-    shared = _shared(join, before, other, context)
+    right, other = _finish_joins(tree, context, joined=True)
+    shared = _shared_columns(join, before, other, context)
     both = Scope(list(before.relations), list(before.columns), unseen=dict(before.unseen))
     with context.script.blame(join.this):
         both.include(other, shared, side)
@@ -331,7 +331,7 @@ def _join_as_of(
     return N.TableJoin(left, right, condition, retroactive=False, outer=side == "LEFT", as_of=as_of)
 
 
-def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
+def _shared_columns(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
     """Return the columns of USING in its order; those of NATURAL in that of the left side, as in Spark."""
     natural = join.method.upper() == "NATURAL"
     if natural and (join.args.get("on") is not None or join.args.get("using")):

@@ -55,13 +55,13 @@ def bind_order(order: exp.Order | None, items: list[SelectItem], scope: Scope, c
             wanted.append(_of_query(syntax.this, items, scope, context))
     every = list(items)
     for key in wanted:
-        if isinstance(key, SelectItem) and _selected(key, every) is None:
+        if isinstance(key, SelectItem) and _find_selected(key, every) is None:
             every.append(key)
     own = unique_names([i.name for i in every])
     keys = []
     for key, syntax in zip(wanted, ordered, strict=True):
         if isinstance(key, SelectItem):
-            found = _selected(key, every)
+            found = _find_selected(key, every)
             assert found is not None
             key = Column(own[found], key.expression.type)
         keys.append(_key(key, syntax))
@@ -105,7 +105,7 @@ def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
     return SortKey(expression, bool(syntax.args.get("desc")), bool(syntax.args.get("nulls_first")))
 
 
-def _selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
+def _find_selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
     """Return the place at which an expression is selected already."""
     return next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
 

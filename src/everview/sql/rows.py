@@ -35,7 +35,7 @@ def bind_inserted_rows(
                 row,
             )
         given = dict(entry.defaults) | {
-            target.name: _inserted(value, target, entry, context)
+            target.name: _inserted_value(value, target, entry, context)
             for target, value in zip(targets, row.expressions, strict=True)
         }
         rows.append(tuple(given.get(f.name) for f in entry.columns))
@@ -59,7 +59,7 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
         targets.append(target)
     filled = {name for name, _ in entry.defaults}
     for field in entry.columns:
-        if field not in targets and field.name not in filled and (why := _required(field, entry)):
+        if field not in targets and field.name not in filled and (why := _why_required(field, entry)):
             raise script.error(
                 f"the {why} '{field.name}' needs a value",
                 node.this,
@@ -68,7 +68,7 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
     return targets
 
 
-def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
+def _why_required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
     """Return why a column cannot be NULL, if that is so."""
     if _is_stamped(field, entry):
         return None
@@ -86,11 +86,13 @@ def _is_stamped(field: Field, entry: StreamEntry | TableEntry) -> bool:
 def _require_value(
     value: object, target: Field, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> None:
-    if value is None and (why := _required(target, entry)):
+    if value is None and (why := _why_required(target, entry)):
         raise script.error(f"the {why} '{target.name}' cannot be NULL", node)
 
 
-def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
+def _inserted_value(
+    node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context
+) -> object:
     value = (
         default_of(target, entry)
         if isinstance(node, ast.DefaultSyntax)
@@ -129,10 +131,10 @@ def bind_constant(node: exp.Expr, target: Field, context: Context, where: str = 
             next_step="write it in the VALUES of INSERT",
         )
     bound = context.binder(Scope(), where).bind(node)
-    return _fitted(evaluate(bound, Schema(()), ()), bound, target, node, context.script)
+    return _fit_constant(evaluate(bound, Schema(()), ()), bound, target, node, context.script)
 
 
-def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
+def _fit_constant(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
     if value is None:
         return None
     if not _fits(bound.type, target.type):
@@ -207,7 +209,7 @@ def bind_assignments(
         value = context.binder(scope, "SET").bind(item.expression)
         if isinstance(value, Literal):
             _require_value(value.value, target, entry, item.expression, context.script)
-            fitted = _fitted(value.value, value, target, item.expression, context.script)
+            fitted = _fit_constant(value.value, value, target, item.expression, context.script)
             made.append((target.name, Literal(fitted, target.type)))
             continue
         if not _fits(value.type, target.type):

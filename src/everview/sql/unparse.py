@@ -63,12 +63,12 @@ def _select(plan: N.Node) -> str:
     if isinstance(plan, N.Filter) and isinstance(plan.input, N.Aggregate):
         having, plan = plan.condition, plan.input
     if isinstance(plan, N.Aggregate):
-        return _grouped(plan, columns, having)
+        return _grouped_select(plan, columns, having)
     items = "*" if columns is None else ", ".join(f"{expression_sql(e)} AS {name_sql(n)}" for n, e in columns)
     return f"SELECT {items}{_body(plan)}"
 
 
-def _grouped(
+def _grouped_select(
     plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None
 ) -> str:
     """Return SELECT … GROUP BY … HAVING …, with the Aggregate's columns written as their expressions."""

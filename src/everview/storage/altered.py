@@ -27,7 +27,11 @@ PARTS_BY_NAME = (
 
 def altered_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return a manifest from before an alteration with that alteration."""
-    return _renamed(manifest, alteration) if alteration.new_name else _widened(manifest, alteration)
+    return (
+        _rename_in_manifest(manifest, alteration)
+        if alteration.new_name
+        else _widen_manifest(manifest, alteration)
+    )
 
 
 def altered_since(manifest: Manifest, catalog: Catalog) -> Manifest:
@@ -51,7 +55,7 @@ def name_at(catalog: Catalog, name: str, step: int) -> str:
     return name
 
 
-def _renamed(manifest: Manifest, alteration: Alteration) -> Manifest:
+def _rename_in_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     old, new = alteration.name, alteration.new_name
 
     def name(known: str) -> str:
@@ -83,7 +87,7 @@ def with_owners(
     return replace(manifest, traces=traces)
 
 
-def _widened(manifest: Manifest, alteration: Alteration) -> Manifest:
+def _widen_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return the manifest with the places of columns in the files that lack some.
 
     Scheduled changes leave new columns as they are. That files have a new column was reported; that some
@@ -101,7 +105,9 @@ def _widened(manifest: Manifest, alteration: Alteration) -> Manifest:
             change if change.new is None else replace(change, new=(*change.new, *new))
             for change in scheduled[name.casefold()]
         )
-    return replace(manifest.with_traces(changed), scheduled=scheduled, told=_told(manifest, alteration))
+    return replace(
+        manifest.with_traces(changed), scheduled=scheduled, told=_reported_differences(manifest, alteration)
+    )
 
 
 def placed_run(run: Run, alteration: Alteration, columns: int) -> Run:
@@ -119,7 +125,9 @@ def placed_run(run: Run, alteration: Alteration, columns: int) -> Run:
     return replace_run(run, places=(*places[:own], *(-1 for _ in alteration.added), *places[own:]))
 
 
-def _told(manifest: Manifest, alteration: Alteration) -> Mapping[str, Mapping[str, Sequence[str]]]:
+def _reported_differences(
+    manifest: Manifest, alteration: Alteration
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Return the differences of columns reported so far: that older files lack a new column is expected."""
     names = {n.casefold() for n in alteration.added}
     own = manifest.told.get(alteration.name, {})
