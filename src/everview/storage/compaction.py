@@ -3,6 +3,9 @@
 Four reasons. Many runs of one size (size tiers; so their number grows with the logarithm of the rows);
 many small ones; too many rows that have ended, in runs that have not ended whole; too many rows that
 may cancel. What is kept is at most `slack` times what matters, or `small` rows more than that.
+
+No library is used: what to merge depends on how many rows of a run have ended or may cancel, and a storage
+engine does not know that of our rows.
 """
 
 from __future__ import annotations
