@@ -1,4 +1,4 @@
-"""The two walks in docs/design.md: every station exists, at most twelve, and no room is entered twice."""
+"""Lists in documents that must be true: walks in docs/design.md, the files of an operator, the glossary."""
 
 from __future__ import annotations
 
@@ -42,3 +42,26 @@ def test_a_walk(walk: list[tuple[str, str]]) -> None:
     rooms = [file.split("/")[0] for file, _ in walk]
     entered = [room for i, room in enumerate(rooms) if i == 0 or rooms[i - 1] != room]
     assert len(entered) == len(set(entered)), f"a room is entered twice: {entered}"
+
+
+def test_the_files_of_an_operator() -> None:
+    """CONTRIBUTING lists all files that know RSTREAM, and no others; five of them every operator has."""
+    source = ROOT / "src" / "everview"
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    tables = [
+        re.findall(r"`([\w/]+\.py)`", "".join(table)) for table in re.findall(r"(?:^\|.*\n)+", text, re.M)
+    ]
+    needed, own = tables[:2]
+    assert len(needed) == 5
+    names = re.compile(r"\b(RStream|RelationStreamOperator|relation_stream)\b")
+    known = {
+        p.relative_to(source).as_posix() for p in source.rglob("*.py") if names.search(p.read_text("utf-8"))
+    }
+    assert known == {*needed, *own}
+
+
+def test_the_glossary_has_each_term_once() -> None:
+    lines = (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()
+    terms = [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:]
+    assert len(terms) > 50
+    assert terms == sorted(set(terms), key=str.casefold)

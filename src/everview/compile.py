@@ -1,4 +1,4 @@
-"""The compilation of a view, from text to plan: parse, bind, check, rewrite, plan. All callers use it.
+"""The compilation of a view for run, query and EXPLAIN: parse, bind, check, rewrite, plan.
 
 >>> catalog = Catalog()
 >>> for statement in bind_script("CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts)", catalog):
@@ -174,7 +174,7 @@ FactsByStream = Mapping[str, StreamFacts]
 
 
 def as_output(plan: P.Operator) -> P.EventOutputOperator:
-    """Return the plan of an event stream as what it is."""
+    """Return the plan of an event stream, typed as its output operator."""
     assert isinstance(plan, P.EventOutputOperator)
     return plan
 
@@ -185,7 +185,10 @@ def _stream_names(plan: N.Node) -> list[str]:
 
 
 def compile_view(sql: str, catalog: Catalog, views: Views | None = None) -> CompiledView:
-    """Compile the text of a query; `views` are the compiled views of the catalog that it may read."""
+    """Compile the text of a query; `views` are the compiled views of the catalog that it may read.
+
+    Run, query and EXPLAIN have bound their statements already, each definition once, and call `compile_plan`.
+    """
     return compile_plan(plan_of(sql, catalog), catalog, views)  # sql/: text → algebra
 
 
@@ -279,14 +282,14 @@ class CompiledStore:
         return bool(view.events) or isinstance(view, CompiledEventStream)
 
     def only(self, names: Container[str]) -> CompiledStore:
-        """Return it with only some of the plans that run."""
+        """Return the store with only some of the plans that run."""
         aside = frozenset(name for name in self.views if name not in names)
         return replace(
             self, aside=aside, next={n: plan for n, plan in self.next.items() if next_name(n) in names}
         )
 
     def without(self, failed: Container[str]) -> CompiledStore:
-        """Return it without some of the plans that run; views over others that are left out are, too."""
+        """Return the store without some of the plans that run, and without the views over them."""
         gone = self.aside | {name for name in self.views if name in failed}
         aside = _with_readers(self.catalog, self.views, gone)
         left = {n: p for n, p in self.next.items() if next_name(n) not in failed and n not in aside}

@@ -292,7 +292,7 @@ class Database:
             self._pipeline.start(self._views(), interval, progress)
 
     def show_backfill(self, show: Callable[[str], None]) -> None:
-        """Call `show` with a line of text whenever the computation of a new view has come further."""
+        """Call `show` with a line of text whenever the computation of a new view has progressed."""
         self._pipeline.report_backfill = lambda done: show(f"{', '.join(done.views)}: {done.text}")
 
     def wait(self) -> None:
@@ -312,7 +312,7 @@ class Database:
         return self._pipeline.failed() or self._pipeline.last_failure
 
     def hold(self) -> None:
-        """Take the lock of the store and start Spark, rather than when they are first needed."""
+        """Take the lock of the store and start Spark now, not when they are first needed."""
         self._write()
         self._pipeline.session  # noqa: B018
 

@@ -124,7 +124,7 @@ class PlanError(EverviewError):
 
 
 class StoreError(EverviewError):
-    """A store, a source or a sink that cannot be read or written as it is."""
+    """A store or a source that cannot be read or written as it is."""
 
 
 class Fault(EverviewError):

@@ -1,4 +1,4 @@
-"""The upkeep of a store: checked, repaired, backed up, restored, taken back. Some of it needs Spark."""
+"""The upkeep of a store: check, repair, backup, restore, rewind. Some of it needs Spark."""
 
 from __future__ import annotations
 

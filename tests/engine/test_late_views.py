@@ -88,6 +88,10 @@ def test_the_same_definition_gives_the_same_answer(spark: SparkSession, tmp_path
         assert rows(db.query("SELECT COUNT(*) AS n FROM s")) == {(2,): 1}
         assert rows(db.query("SELECT k FROM s [NOW]", as_of=at(2))) == {(2,): 1}
         assert "complete since: the beginning of time" in str(db.execute("DESCRIBE later"))
+        shown: list[str] = []
+        db.show_backfill(shown.append)
+        db.execute("CREATE VIEW most AS SELECT MAX(k) AS most FROM s")
+        assert shown == ["most: reading 1 file of s again"]
         db.run(finish=True)
         assert rows(db.query("SELECT * FROM early")) == rows(db.query("SELECT * FROM later")) == {(3,): 1}
 

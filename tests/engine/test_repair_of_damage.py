@@ -151,7 +151,11 @@ def read_whole(path: Path) -> object:
         manifest,
         list(store.load_catalog()),
         [Trace(t, r, store.files).read().rows() for t, r in manifest.traces.items() if t.kind != "port"],
-        [store.files.read_parts(r.path) for runs in manifest.of("port").values() for r in runs] != [],
+        [
+            [part.rows() for part in store.files.read_parts(run.path)]
+            for runs in manifest.of("port").values()
+            for run in runs
+        ],
         [file.read_text() for file in offsets],
         {name: read_files(checkpoint, name, end) for name, end in last.items()},
     )

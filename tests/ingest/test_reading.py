@@ -33,26 +33,30 @@ def message(format_: str, path: str | None, text: str) -> str:
             "s3://bucket/in",
             NO_SCHEME.format("s3"),
             "'s' reads s3://bucket/in, and this Spark has no library for s3://\n"
-            "  next: run with --packages org.apache.hadoop:hadoop-aws:3.5.0, and write s3a://bucket/in",
+            "  next: run with "
+            "PYSPARK_SUBMIT_ARGS='--packages org.apache.hadoop:hadoop-aws:3.5.0 pyspark-shell', and write s3a://bucket/in",
         ),
         (
             "s3a://bucket/in",
             NO_CLASS.format("s3a.S3AFileSystem"),
             "'s' reads s3a://bucket/in, and this Spark has no library for s3a://\n"
-            "  next: run with --packages org.apache.hadoop:hadoop-aws:3.5.0",
+            "  next: run with "
+            "PYSPARK_SUBMIT_ARGS='--packages org.apache.hadoop:hadoop-aws:3.5.0 pyspark-shell'",
         ),
         (
             "abfss://c@a.dfs.core.windows.net/in",
             NO_CLASS.format("azurebfs.SecureAzureBlobFileSystem"),
             "'s' reads abfss://c@a.dfs.core.windows.net/in, and this Spark has no library for abfss://\n"
-            "  next: run with --packages org.apache.hadoop:hadoop-azure:3.5.0",
+            "  next: run with "
+            "PYSPARK_SUBMIT_ARGS='--packages org.apache.hadoop:hadoop-azure:3.5.0 pyspark-shell'",
         ),
         (
             "hfds://host/in",
             NO_SCHEME.format("hfds"),
             "'s' reads hfds://host/in, and this Spark knows no file system 'hfds'\n"
             "  did you mean 'hdfs'?\n"
-            "  next: check the path, or give Spark the package of that file system: --packages …",
+            "  next: check the path, or give Spark the package of that file system: "
+            "PYSPARK_SUBMIT_ARGS='--packages … pyspark-shell'",
         ),
         (
             "hdfs://nowhere/in",
@@ -81,7 +85,8 @@ def test_a_source_whose_library_is_missing() -> None:
     raised = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."
     assert message("kafka", None, raised) == (
         "'s' reads kafka, and this Spark has no library for it\n"
-        "  next: run with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
+        "  next: run with "
+        "PYSPARK_SUBMIT_ARGS='--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 pyspark-shell'"
     )
     assert message("jsno", None, raised).startswith(
         "'s' reads jsno, and this Spark has no such source\n  did you mean 'json'?"

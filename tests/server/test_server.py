@@ -21,8 +21,8 @@ from everview.query.answers import AnswerColumn, FetchedAnswer
 from everview.server import protocol as M
 from everview.server.access import LocalAccess
 from everview.server.client import ServedAccess, find_server
-from everview.server.place import make_folder, socket_path
 from everview.server.server import Server
+from everview.server.socket_file import make_folder, socket_path
 from tests.server.conftest import WithoutSpark
 
 PATIENCE = 60  # seconds; a crowded machine is no failure

@@ -16,7 +16,7 @@ import pytest
 from everview.errors import EverviewError
 from everview.query.answers import FetchedAnswer
 from everview.server.client import ServedAccess, find_server
-from everview.server.place import socket_path
+from everview.server.socket_file import socket_path
 from everview.ui import commands
 from tests.ui.conftest import Call, Said
 from tests.ui.test_process import EVERVIEW, PATIENCE, put, started, steps, wait_until

@@ -23,7 +23,7 @@ Meaning = Callable[[Sequence[Any], DataType, DataType], object]
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """What it yields for an argument type (None: it does not take it) and for the values of a group.
+    """An aggregate: its result type for an argument type (None: not accepted), its value for a group.
 
     `meaning` gets the argument's values without NULLs, a value as often as it occurs, then the types
     of the argument and of the result.
@@ -36,7 +36,7 @@ class AggregateFunction:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """COUNT(*) has no argument; DISTINCT counts equal values once; FILTER leaves rows out."""
+    """A call of an aggregate: COUNT(*) has no argument, DISTINCT drops repeated values, FILTER drops rows."""
 
     function: str
     argument: Expression | None = None
@@ -92,20 +92,20 @@ def is_other_aggregate(name: str) -> bool:
 
 def _sum_type(t: DataType) -> DataType | None:
     if t.is_decimal:
-        return _bounded(t.precision + 10, t.scale)
+        return _bound_precision(t.precision + 10, t.scale)
     if t.is_integer or t == INTERVAL:
         return BIGINT if t.is_integer else INTERVAL
     return DOUBLE if t.is_float or t == VOID else None
 
 
-def _bounded(precision: int, scale: int) -> DataType:
+def _bound_precision(precision: int, scale: int) -> DataType:
     """Bound the precision of an aggregate's type, but keep its scale, as Spark's `DecimalType.bounded`."""
     return DataType("DECIMAL", min(precision, MAX_PRECISION), min(scale, MAX_PRECISION))
 
 
 def _mean_type(t: DataType) -> DataType | None:
     if t.is_decimal:
-        return _bounded(t.precision + 4, t.scale + 4)
+        return _bound_precision(t.precision + 4, t.scale + 4)
     return INTERVAL if t == INTERVAL else _number_type(t)
 
 
@@ -127,7 +127,7 @@ def _avg(values: Sequence[Any], _: DataType, result: DataType) -> object:
 
 
 def _stddev(values: Sequence[Any], argument: DataType, result: DataType) -> object:
-    """Of a sample: the exact variance, rounded, then its root; of fewer than two values NULL."""
+    """Return the standard deviation of a sample: the root of the exact variance; NULL below two values."""
     if len(values) < 2:
         return None
     total = _exact(values)
@@ -200,7 +200,7 @@ AGGREGATES: dict[str, AggregateFunction] = {
 
 _ALIASES = {"mean": "avg", "stddev_samp": "stddev", "std": "stddev"}
 
-# Those of Spark that are not here, so that none is taken for a slip of some other function.
+# Spark's other aggregates: the error says that Everview lacks them, and guesses no similar name.
 _OTHERS = {
     "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "array_agg",
     "bit_and", "bit_or", "bit_xor", "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or",

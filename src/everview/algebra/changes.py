@@ -32,7 +32,7 @@ class ChangeRow(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """One modify operation of a tagged stream (paper 5, 4.1): + and - and u, which knows the old record."""
+    """One operation of a tagged stream (paper 5, 4.1): + inserts, - deletes, u replaces the old record."""
 
     tag: str
     record: Record
@@ -54,7 +54,7 @@ def snapshot(rows: Iterable[ChangeRow], t: Chronon) -> Snapshot:
 
 
 def profile(rows: Iterable[ChangeRow]) -> dict[Record, list[Step]]:
-    """Per record the maximal pieces (from, until, n) of constant n ≠ 0: the normal form of a stream.
+    """Return per record the maximal pieces (from, until, n) of constant n ≠ 0: the normal form of a stream.
 
     >>> profile([ChangeRow(("a",), 0, 5), ChangeRow(("a",), 5, 9), ChangeRow(("a",), 2, 4)])
     {('a',): [(0, 2, 1), (2, 4, 2), (4, 9, 1)]}
@@ -79,7 +79,7 @@ def _pieces(changes: Counter[Chronon]) -> list[Step]:
 
 
 def are_equivalent(left: Iterable[ChangeRow], right: Iterable[ChangeRow]) -> bool:
-    """Snapshot-equivalence: all snapshots are equal (paper 1, equations 18 and 19)."""
+    """Return whether all snapshots of two streams are equal (paper 1, equations 18 and 19)."""
     return profile(left) == profile(right)
 
 
@@ -190,7 +190,7 @@ def from_tags(tags: Iterable[Tag]) -> list[ChangeRow]:
 def to_tags(
     rows: Sequence[ChangeRow], key: Sequence[int] | None = None, until: Chronon = INFINITY
 ) -> list[Tag]:
-    """ξ: the least set of tuples that leads from snapshot to snapshot, up to `until` (paper 5, 6.2.2).
+    """Return ξ: the least set of tags that leads from snapshot to snapshot, up to `until` (paper 5, 6.2.2).
 
     With a key (column positions) a - and a + of the same key and instant are one u.
 
@@ -209,7 +209,7 @@ def to_tags(
         come = [r for r, n in changes[at].items() for _ in range(n)]
         if key is not None:
             for new in list(come):
-                wanted = [normal(new[i]) for i in key]  # lists compare NaN by what it is
+                wanted = [normal(new[i]) for i in key]  # lists find the one NAN equal to itself
                 old = next((g for g in gone if [normal(g[i]) for i in key] == wanted), None)
                 if old is not None:
                     gone.remove(old)
@@ -221,7 +221,7 @@ def to_tags(
 
 
 def to_pairs(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
-    """Intervals as positive and negative tuples: the negative tuple approach (paper 2, 2.3.1)."""
+    """Return intervals as positive and negative tuples: the negative tuple approach (paper 2, 2.3.1)."""
     pairs = []
     for row in rows:
         pairs.append(ChangeRow(row.record, row.from_, INFINITY, row.n))
@@ -231,16 +231,16 @@ def to_pairs(rows: Iterable[ChangeRow]) -> list[ChangeRow]:
 
 
 def from_pairs(pairs: Iterable[ChangeRow]) -> list[ChangeRow]:
-    """Positive and negative tuples as intervals again: each end closes the oldest open row."""
+    """Return positive and negative tuples as intervals again: each end closes the oldest open row."""
     return [
         ChangeRow(record, from_, until, n)
         for record, steps in profile(pairs).items()
-        for from_, until, n in _stacked(steps)
+        for from_, until, n in _stack_pieces(steps)
     ]
 
 
-def _stacked(steps: list[Step]) -> Iterable[Step]:
-    """Pieces of constant n as rows that begin and end in first-in-first-out order."""
+def _stack_pieces(steps: list[Step]) -> Iterable[Step]:
+    """Return pieces of constant n as rows that begin and end in first-in-first-out order."""
     opened: list[Chronon] = []
     last = steps[0][0]
     for from_, until, n in [*steps, (INFINITY, INFINITY, 0)]:

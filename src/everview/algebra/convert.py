@@ -39,7 +39,7 @@ _TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(
 
 
 def convert(value: object, source: DataType, target: DataType) -> object:
-    """CAST(value AS target) of a value of the source type; NULL stays NULL.
+    """Return CAST(value AS target) of a value of the source type; NULL stays NULL.
 
     >>> from everview.algebra.types import BIGINT, DOUBLE, INT, STRING, TINYINT, decimal
     >>> convert(" 12.7 ", STRING, INT), convert("twelve", STRING, INT), convert(300, INT, TINYINT)
@@ -55,7 +55,7 @@ def convert(value: object, source: DataType, target: DataType) -> object:
 
 
 def try_convert(value: object, source: DataType, target: DataType) -> object:
-    """TRY_CAST(value AS target): as CAST, but what is out of range or has a fraction in text is NULL.
+    """Return TRY_CAST(value AS target): as CAST, but NULL for values out of range and for fractions in text.
 
     >>> from everview.algebra.types import DOUBLE, INT, STRING, TINYINT
     >>> try_convert("12", STRING, INT), try_convert("12.7", STRING, INT), try_convert(300, INT, TINYINT)
@@ -64,7 +64,7 @@ def try_convert(value: object, source: DataType, target: DataType) -> object:
     (1, None)
     """
     if isinstance(value, Decimal) and target.name == "STRING":
-        return f"{value:f}"  # never with an exponent, as CAST has it
+        return f"{value:f}"  # without an exponent, unlike CAST
     if value is None or not _loses(value, source, target):
         return convert(value, source, target)
     return None
@@ -139,7 +139,7 @@ def _to_double(value: Any, source: DataType, _: DataType) -> object:
 
 
 def _parse_double(text: str) -> float | None:
-    """As Java's Double.parseDouble reads it, and the names of NaN and ∞ in any case."""
+    """Parse a number as Java's Double.parseDouble does; NaN and ∞ in upper or lower case."""
     trimmed = text.strip(_JAVA_BLANK)
     body = trimmed[:-1] if trimmed[-1:] in tuple("dDfF") else trimmed
     if _NUMBER.fullmatch(body):

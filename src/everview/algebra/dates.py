@@ -16,7 +16,7 @@ from everview.algebra.time import DAY, HOUR, MINUTE, SECOND
 _DAYS_OF_400_YEARS = 146_097
 _EPOCH = date(1970, 1, 1).toordinal()
 
-# What Spark cuts off both ends of a text before it reads a value in it.
+# What Spark trims from both ends of a text before it parses a value.
 BLANK = "".join(map(chr, range(0x21))) + "\x7f"
 
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
@@ -30,7 +30,7 @@ _MOST_OFFSET = 18 * HOUR
 
 
 def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day count since 1970-01-01.
+    """Return year, month and day of a day count since 1970-01-01.
 
     >>> civil(0), civil(-1), civil(-719529)
     ((1970, 1, 1), (1969, 12, 31), (-1, 12, 31))
@@ -41,7 +41,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def days_of(year: int, month: int, day: int) -> int | None:
-    """The day count of a date, or None if there is no such date.
+    """Return the day count of a date, or None if there is no such date.
 
     >>> days_of(1970, 1, 2), days_of(2023, 2, 29)
     (1, None)
@@ -54,7 +54,7 @@ def days_of(year: int, month: int, day: int) -> int | None:
 
 
 def parse_date(text: str) -> int | None:
-    """The day count that CAST(text AS DATE) reads, or None.
+    """Return the day count that CAST(text AS DATE) reads, or None.
 
     >>> parse_date(" 1970-1-2"), parse_date("1971"), parse_date("1970-01-02T noon"), parse_date("2/1/1970")
     (1, 365, 1, None)
@@ -63,7 +63,7 @@ def parse_date(text: str) -> int | None:
     if match is None:
         return None
     sign, year, month, day = match.groups()
-    days = days_of(_signed(sign, year), int(month or 1), int(day or 1))
+    days = days_of(_sign_year(sign, year), int(month or 1), int(day or 1))
     return None if days is None or wrap(days, 32) != days else days
 
 
@@ -81,7 +81,7 @@ def parse_instant(text: str) -> int | None:
     if match is None:
         return None
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
-    days = days_of(_signed(sign, year), int(month or 1), int(day or 1))
+    days = days_of(_sign_year(sign, year), int(month or 1), int(day or 1))
     clock = time_of_day(int(hour or 0), int(minute or 0), int(second or 0))
     if days is None or clock is None:
         return None
@@ -91,7 +91,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def time_of_day(hour: int, minute: int, second: int) -> int | None:
-    """Microseconds since midnight, or None if there is no such time.
+    """Return the microseconds since midnight, or None if there is no such time.
 
     >>> time_of_day(1, 0, 0), time_of_day(24, 0, 0)
     (3600000000, None)
@@ -101,7 +101,7 @@ def time_of_day(hour: int, minute: int, second: int) -> int | None:
     return hour * HOUR + minute * MINUTE + second * SECOND
 
 
-def _signed(sign: str, digits: str) -> int:
+def _sign_year(sign: str, digits: str) -> int:
     return -int(digits) if sign == "-" else int(digits)
 
 
@@ -145,7 +145,7 @@ def date_text(days: int) -> str:
 
 
 def clock_text(micros: int) -> str:
-    """Return a time of day as Spark prints it, its fraction as short as can be.
+    """Return a time of day as Spark prints it, with the shortest fraction.
 
     >>> clock_text(3_600_000_000), clock_text(1_500_000)
     ('01:00:00', '00:00:01.5')

@@ -59,7 +59,7 @@ __all__ = ["NAN", "convert", "evaluate", "holds"]
 
 
 def holds(condition: Expression, schema: Schema, record: Record) -> bool:
-    """Return whether the condition is true for the record; neither false nor NULL is.
+    """Return whether the condition is true for the record: neither false nor NULL.
 
     >>> from everview.algebra.types import INT
     >>> schema = Schema.of(("speed", INT))
@@ -72,7 +72,7 @@ def holds(condition: Expression, schema: Schema, record: Record) -> bool:
 
 @singledispatch
 def evaluate(expression: Expression, schema: Schema, record: Record) -> Any:
-    """What the expression yields for a record of this schema.
+    """Return the value of the expression for a record of this schema.
 
     >>> from everview.algebra.types import INT
     >>> schema = Schema.of(("a", INT), ("b", INT))
@@ -84,7 +84,7 @@ def evaluate(expression: Expression, schema: Schema, record: Record) -> Any:
 
 
 def _as(type_: DataType, expression: Expression, schema: Schema, record: Record) -> Any:
-    """What the expression yields, as a value of another type."""
+    """Return the value of the expression, converted to another type."""
     return convert(evaluate(expression, schema, record), expression.type, type_)
 
 
@@ -212,7 +212,7 @@ def _(e: Arithmetic, schema: Schema, record: Record) -> Any:
 
 
 def _whole_quotient(left: Any, right: Any, a: DataType, b: DataType) -> int | None:
-    """The quotient cut towards zero, as a BIGINT that wraps; of decimals NULL if it has too many digits."""
+    """Return the quotient cut towards zero, as a BIGINT that wraps; NULL for too many digits of decimals."""
     found = int(Fraction(left) / Fraction(right))
     if a.is_decimal or b.is_decimal:
         a, b = as_decimal(a), as_decimal(b)
@@ -247,14 +247,14 @@ def _number_arithmetic(operator: str, a: Any, b: Any, type_: DataType) -> Any:
 
 
 def _time_arithmetic(operator: str, left: int, right: int, a: DataType, result: DataType) -> int | None:
-    """Days are added to and subtracted from dates, microseconds to and from everything else.
+    """Add or subtract: days to and from dates, microseconds to and from everything else.
 
     A date wraps; a timestamp or an interval out of its range is NULL.
     """
     if operator == "*":
         return checked_micros(left * right)
     if operator == "-" and (result, right) == (TIMESTAMP, -(2**63)):
-        return None  # Spark adds the opposite, and there is none
+        return None  # Spark adds the negated value, which overflows
     value = left + right if operator == "+" else left - right
     if result == DATE:
         return wrap(value, 32)

@@ -38,7 +38,7 @@ def _draw(node: N.Node, depth: int, note: Callable[[N.Node], str] | None, lines:
 
 @singledispatch
 def describe_node(node: N.Node) -> str:
-    """One node on one line."""
+    """Return one node on one line."""
     return type(node).__name__
 
 

@@ -47,7 +47,7 @@ class Expression:
         return tuple(found)
 
     def walk(self) -> Iterator[Expression]:
-        """This expression and all below it."""
+        """Yield this expression and all below it."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -116,7 +116,7 @@ class Arithmetic(Expression):
 
 
 def _decimal_literal(operand: Expression, other: Expression) -> DataType:
-    """An integer literal beside a decimal counts with its own digits, as in Spark; a TINYINT does not."""
+    """Return the type of an integer literal beside a decimal: its own digits, as in Spark; no TINYINT."""
     if (
         other.type.is_decimal
         and isinstance(operand, Literal)
@@ -305,7 +305,7 @@ def require_columns(expression: Expression, schema: Schema) -> None:
 
 
 def conjunction(conditions: list[Expression]) -> Expression:
-    """All of the conditions, and those that they join in turn, in a row of ANDs; TRUE if there are none."""
+    """Return the AND of the conditions, nested conjunctions flattened; TRUE if there are none."""
     result: Expression | None = None
     for condition in [c for joined in conditions for c in conjuncts(joined)]:
         result = condition if result is None else And(result, condition)

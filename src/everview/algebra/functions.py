@@ -68,12 +68,12 @@ LIKE_A_SLIP = 0.75
 
 
 def function_names() -> list[str]:
-    """Return every name of a function, other names for the same one among them."""
+    """Return the names of all functions, aliases included."""
     return [*FUNCTIONS, *_ALIASES]
 
 
 def function(name: str) -> Function:
-    """Return the function of this name or alias, whatever its case; refused if there is none.
+    """Return the function of this name or alias, in upper or lower case; raise an error if there is none.
 
     >>> function("Upper").name, function("power").strict, function("coalesce").strict
     ('upper', True, False)

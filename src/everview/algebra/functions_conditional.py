@@ -40,7 +40,7 @@ def least(*values: Any) -> Any:
 
 
 def nullif(types: Types, a: Any, b: Any) -> Any:
-    """NULL if both are equal, else the first.
+    """Return NULL if both are equal, else the first.
 
     >>> from everview.algebra.types import INT
     >>> nullif((INT, INT), 1, 1), nullif((INT, INT), 1, None)

@@ -55,14 +55,14 @@ def real(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def power(base: float, exponent: float) -> float:
-    """base to the power of exponent, as Java has it.
+    """Return base to the power of exponent, as Java computes it.
 
     >>> power(2.0, -1.0), power(0.0, -1.0), power(-8.0, 1 / 3), power(-1e200, 3.0), power(1.0, NAN)
     (0.5, inf, nan, -inf, nan)
     """
     odd = math.isfinite(exponent) and exponent % 2 == 1
     if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
-        return NAN  # C says 1
+        return NAN  # in C it is 1
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -83,7 +83,7 @@ def logarithm(function: Callable[[float], float], least: float = 0.0) -> Callabl
 
 
 def log_of_base(base: float, x: float) -> float | None:
-    """log(base, x).
+    """Return the logarithm of x to a base.
 
     >>> log_of_base(10.0, 1.0), log_of_base(-1.0, 1.0)
     (0.0, None)
@@ -153,12 +153,12 @@ def _rounded_type(types: Types, constants: Constants) -> DataType:
 
 
 def _whole_type(types: Types, _: Constants) -> DataType:
-    """What ceil and floor make of a decimal."""
+    """Return the result type of ceil and floor of a decimal."""
     return types[0] if types[0].scale == 0 else round_decimal(types[0], 0)
 
 
 def to_whole(value: Any, mode: str) -> Any:
-    """ceil or floor: a decimal stays one, a double becomes a BIGINT.
+    """Return ceil or floor of a value: a decimal stays one, a double becomes a BIGINT.
 
     >>> to_whole(1.5, ROUND_CEILING), to_whole(Decimal("-1.5"), ROUND_FLOOR), to_whole(NAN, ROUND_FLOOR)
     (2, Decimal('-2'), 0)
@@ -176,7 +176,7 @@ def _floor_or_ceil(value: float, mode: str) -> int:
 
 
 def modulo(types: Types, a: Any, b: Any) -> Any:
-    """a % b with the sign of a; NULL if b is 0.
+    """Return a % b with the sign of a; NULL if b is 0.
 
     >>> from everview.algebra.types import INT
     >>> modulo((INT, INT), -7, 3), modulo((INT, INT), 1, 0)
@@ -213,7 +213,7 @@ def positive_modulo(types: Types, a: Any, b: Any) -> Any:
 
 
 def _modulo_type(types: Types, constants: Constants = ()) -> DataType:
-    """As of the operator: an integer constant beside a decimal counts with its own digits (no TINYINT)."""
+    """Return the type of %: an integer constant beside a decimal has its own digits (not a TINYINT)."""
     a, b = types
     if len(constants) == 2 and a.is_decimal != b.is_decimal:
         a, b = (

@@ -22,7 +22,7 @@ LONGEST_SEARCHED = 2**16
 
 
 def substring(text: str | bytes, position: int, length: int = _MOST) -> str | bytes:
-    """From a position on (0 is 1, negative counts from the end), so many characters.
+    """Return so many characters from a position on; 0 counts as 1, a negative one from the end.
 
     >>> substring("hello", 2, 3), substring("hello", -2), substring("hello", -7, 3), substring("hello", 0, 2)
     ('ell', 'lo', 'h', 'he')
@@ -32,7 +32,7 @@ def substring(text: str | bytes, position: int, length: int = _MOST) -> str | by
 
 
 def substring_index(text: str, delimiter: str, count: int) -> str:
-    """What stands before the count-th delimiter, or after it counted from the end.
+    """Return the text before the count-th delimiter, or after it if the count is negative.
 
     >>> substring_index("www.a.b", ".", 2), substring_index("www.a.b", ".", -1)
     ('www.a', 'b')
@@ -88,17 +88,17 @@ def repeat(text: str, count: int) -> str | None:
 
 
 def initcap(text: str) -> str:
-    """Return every word, as blanks divide them, with one capital at its beginning.
+    """Return the text with the first letter of every word in upper case; words are separated by blanks.
 
     >>> initcap("hELLO foo-bar")
     'Hello Foo-bar'
     """
-    # The whole word is made small first, since a sigma looks at its neighbours.
+    # The whole word is lowered first: the lower case of Σ depends on its neighbours.
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
 def split_part(text: str, delimiter: str, number: int) -> str | None:
-    """The part of this number, counted from the end if negative; '' if there are fewer, NULL for part 0.
+    """Return the part of this number, from the end if negative; '' beyond the last, NULL for part 0.
 
     >>> split_part("a.b.c", ".", 2), split_part("a.b.c", ".", -1), split_part("a.b.c", ".", 9)
     ('b', 'c', '')
@@ -150,7 +150,7 @@ def levenshtein(a: str, b: str) -> int:
 
 
 def sha2(data: bytes, bits: int) -> str | None:
-    """The SHA-2 digest of so many bits (0 is 256), in hex.
+    """Return the SHA-2 digest of so many bits (0 is 256), in hex.
 
     >>> (sha2(b"a", 256) or "")[:8], sha2(b"a", 1)
     ('ca978112', None)
@@ -169,7 +169,7 @@ def character(number: int) -> str:
 
 
 def base64_lines(data: bytes) -> str:
-    """Base 64 in lines of 76 characters.
+    """Return Base64 in lines of 76 characters.
 
     >>> base64_lines(b"everview"), base64_lines(bytes(60))[74:80]
     ('ZXZlcnZpZXc=', 'AA\\r\\nAA')
@@ -179,7 +179,7 @@ def base64_lines(data: bytes) -> str:
 
 
 def find_in_set(part: str, list_: str) -> int:
-    """Return the position of the part in a list divided by commas, 0 if it is not there.
+    """Return the position of the part in a comma-separated list, 0 if it is not there.
 
     >>> find_in_set("ab", "abc,b,ab"), find_in_set("a,b", "a,b")
     (3, 0)
@@ -198,12 +198,12 @@ def concat_ws(separator: str | None, *parts: str | None) -> str | None:
 
 
 def _regex_for(text: str, pattern: str) -> re.Pattern[str] | None:
-    """Return the pattern compiled; None if it is broken, or if the text is too long for it."""
+    """Return the compiled pattern; None if it is invalid, or if the text is too long for it."""
     return None if "(" in pattern and len(text) > LONGEST_SEARCHED else regex(pattern)
 
 
 def rlike(text: str, pattern: str) -> bool | None:
-    """Whether some part of the text matches; NULL if the pattern is broken or the text too long for it.
+    """Return whether a part of the text matches; NULL if the pattern is invalid or the text too long for it.
 
     >>> rlike("abc", "b"), rlike("abc", "("), rlike("a" * 70_000, "(a|b)*"), rlike("a" * 70_000, "b")
     (True, None, None, False)
@@ -213,7 +213,7 @@ def rlike(text: str, pattern: str) -> bool | None:
 
 
 def regexp_extract(text: str, pattern: str, group: int = 1) -> str | None:
-    """What a group of the first match holds, '' if nothing matches; NULL if there is no such group.
+    """Return a group of the first match, '' if nothing matches; NULL if there is no such group.
 
     >>> regexp_extract("100-200", r"(\\d+)-(\\d+)", 2), regexp_extract("x", r"(\\d+)")
     ('200', '')
@@ -228,7 +228,7 @@ def regexp_extract(text: str, pattern: str, group: int = 1) -> str | None:
 
 
 def regexp_replace(text: str, pattern: str, by: str) -> str | None:
-    """Return the text with every match replaced; NULL if the pattern or what stands for a match is broken.
+    """Return the text with every match replaced; NULL if the pattern or the replacement is invalid.
 
     >>> regexp_replace("ab", "(a)(b)", "$2$1"), regexp_replace("ab", "a", "$7")
     ('ba', None)
@@ -243,7 +243,7 @@ def regexp_replace(text: str, pattern: str, by: str) -> str | None:
 
 
 def regexp_count(text: str, pattern: str) -> int | None:
-    """Return how many matches there are; NULL if the pattern is broken.
+    """Return how many matches there are; NULL if the pattern is invalid.
 
     >>> regexp_count("abab", "b"), regexp_count("abab", "[")
     (2, None)
@@ -259,7 +259,7 @@ TEXT_FUNCTIONS = (
     Row("trim", "STRING", "STRING", lambda s: s.strip(" ")),
     Row("ltrim", "STRING", "STRING", lambda s: s.lstrip(" ")),
     Row("rtrim", "STRING", "STRING", lambda s: s.rstrip(" ")),
-    # Two arguments: first what is cut off, as Spark has it; only btrim has the text first.
+    # With two arguments the characters to trim come first, as in Spark; only btrim has the text first.
     Row("trim", "STRING, STRING", "STRING", lambda characters, s: s.strip(characters)),
     Row("ltrim", "STRING, STRING", "STRING", lambda characters, s: s.lstrip(characters)),
     Row("rtrim", "STRING, STRING", "STRING", lambda characters, s: s.rstrip(characters)),

@@ -43,7 +43,7 @@ _CLOCK_UNITS = {
 
 
 def weekday(days: int) -> int:
-    """0 for Monday to 6 for Sunday.
+    """Return 0 for Monday to 6 for Sunday.
 
     >>> weekday(0)
     3
@@ -62,7 +62,7 @@ def week_of_year(days: int) -> int:
 
 
 def day_of_year(days: int) -> int:
-    """1 for the first of January.
+    """Return the day of the year, 1 for the first of January.
 
     >>> day_of_year(31)
     32
@@ -94,7 +94,7 @@ def add_months(days: int, months: int) -> int | None:
 
 
 def months_between(a: int, b: int) -> float | None:
-    """Months of 31 days from b to a, to eight digits; whole where both are the same or the last day.
+    """Return the months of 31 days from b to a, to eight digits; whole between equal or last days of months.
 
     NULL on the first day of all timestamps, which has no midnight.
 
@@ -163,7 +163,7 @@ def date_trunc(unit: str, micros: int) -> int | None:
 
 
 def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: Decimal) -> int | None:
-    """Return a timestamp from its parts, NULL if there is none; the 60th second begins the next minute.
+    """Return a timestamp from its parts, NULL if there is no such one; second 60 is the next minute.
 
     >>> make_timestamp(1970, 1, 1, 0, 1, Decimal("1.5")), make_timestamp(1970, 2, 30, 0, 0, Decimal(0))
     (61500000, None)
@@ -178,7 +178,7 @@ def make_timestamp(year: int, month: int, day: int, hour: int, minute: int, seco
 
 
 def timestamp_seconds(types: Types, seconds: Any) -> int | None:
-    """Return the instant so many seconds after the epoch; NULL if it is none, or has parts of a microsecond.
+    """Return the instant so many seconds after the epoch; NULL out of range or between two microseconds.
 
     >>> from everview.algebra.types import DOUBLE, INT
     >>> timestamp_seconds((INT,), 2), timestamp_seconds((DOUBLE,), 0.5)
@@ -191,7 +191,7 @@ def timestamp_seconds(types: Types, seconds: Any) -> int | None:
 
 
 def make_date(year: int, month: int, day: int) -> int | None:
-    """Return a date from its parts, NULL if there is none.
+    """Return a date from its parts, NULL if there is no such date.
 
     >>> make_date(1970, 1, 2), make_date(1970, 13, 1)
     (1, None)

@@ -33,7 +33,7 @@ class Node:
         return tuple(v for f in fields(self) if isinstance(v := getattr(self, f.name, None), Node))
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, top down."""
+        """Yield this node and all below it, top down."""
         yield self
         for node in self.inputs:
             yield from node.walk()
@@ -471,9 +471,6 @@ class MaxUnion(Node):
 
     def __post_init__(self) -> None:
         self._shaped(self.left.schema.merged(self.right.schema, "MAX UNION"))
-
-
-SET_OPERATIONS = (Union, Difference, StrictDifference, Intersection, MaxUnion)
 
 
 def base_of(node: Node) -> Node:

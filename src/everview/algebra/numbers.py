@@ -30,7 +30,7 @@ def wrap(value: int, bits: int) -> int:
 
 
 def saturate(value: float, bits: int) -> int:
-    """Return a float as Java narrows it to int or long: cut towards zero, held at the ends, NaN is 0.
+    """Return a float as Java narrows it to int or long: cut towards zero, clipped to the range, NaN as 0.
 
     >>> saturate(-1.9, 32), saturate(1e20, 32), saturate(NAN, 64)
     (-1, 2147483647, 0)
@@ -107,7 +107,7 @@ def whole_part(value: Decimal) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """Java's a % b: it has the sign of a.
+    """Return Java's a % b: it has the sign of a.
 
     >>> remainder(-7, 3), remainder(7, -3)
     (-1, 1)
@@ -116,7 +116,7 @@ def remainder(a: int, b: int) -> int:
 
 
 def quotient(a: int, b: int) -> int:
-    """Java's a / b: cut towards zero.
+    """Return Java's a / b: cut towards zero.
 
     >>> quotient(-7, 2), quotient(7, 2)
     (-3, 3)
@@ -125,7 +125,7 @@ def quotient(a: int, b: int) -> int:
 
 
 def float_remainder(a: float, b: float) -> float:
-    """Java's a % b for doubles: NaN where there is none.
+    """Return Java's a % b for doubles: NaN where there is none.
 
     >>> float_remainder(-7.5, 2.0), float_remainder(math.inf, 2.0)
     (-1.5, nan)
@@ -136,7 +136,7 @@ def float_remainder(a: float, b: float) -> float:
 
 
 def negate_number(value: Any, type_: DataType) -> Any:
-    """-value: integers wrap; of a decimal Spark keeps 34 digits, and if these do not fit it is NULL.
+    """Return -value: integers wrap; Spark keeps 34 digits of a decimal, NULL if these do not fit its type.
 
     >>> from everview.algebra.types import TINYINT
     >>> negate_number(-128, TINYINT)
@@ -148,7 +148,7 @@ def negate_number(value: Any, type_: DataType) -> Any:
 
 
 def decimal_arithmetic(operator: str, a: Decimal, b: Decimal, result: DataType) -> Decimal | None:
-    """a <operator> b for + - * / %, rounded to the result's type; b is not 0 where it divides.
+    """Compute a <operator> b for + - * / %, rounded to the result's type; a divisor is not 0.
 
     >>> from everview.algebra.types import decimal
     >>> decimal_arithmetic("/", Decimal(1), Decimal(3), decimal(10, 6))
@@ -169,7 +169,7 @@ def decimal_arithmetic(operator: str, a: Decimal, b: Decimal, result: DataType) 
 
 
 def _divide(a: Decimal, b: Decimal) -> Decimal:
-    """As Spark divides: cut to 39 digits after the point, so that it is rounded once, to the result's scale.
+    """Divide as Spark does: cut to 39 digits after the point, then rounded once, to the result's scale.
 
     >>> fit_decimal(_divide(Decimal("0." + "9" * 38), Decimal(32766)), DataType("DECIMAL", 38, 38))
     Decimal('0.00003051944088384300799609351156686809')

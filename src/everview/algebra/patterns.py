@@ -1,6 +1,6 @@
-"""LIKE patterns and Java's regular expressions: which are broken, and what the others match.
+"""LIKE patterns and Java's regular expressions: which are invalid, and what the others match.
 
-A broken pattern that comes from data gives NULL; one that is a constant is refused when a query is bound.
+An invalid pattern that comes from data gives NULL; a constant one is refused when a query is bound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMED = re.compile(r"\\[pPxN]\{[^}]*\}|\\k<[^>]*>|\\c.", re.DOTALL)
 _COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")  # the flag with which # begins a comment
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*>")
 _MOST_REPETITIONS = 2**31 - 1
-_MOST_DIGITS = 10  # of a number of repetitions that may be one
+_MOST_DIGITS = 10  # of a number that may be at most that
 _ESCAPES = re.compile(r"\\(.)", re.DOTALL)
 _NESTED = re.compile(r"\[\^?.[^\]]*\[", re.DOTALL)  # a class in a class, where there are no escapes
 
@@ -43,7 +43,7 @@ _DEEPEST_SURE = 50
 
 
 def like_problem(pattern: str, escape: str = "\\") -> str | None:
-    """What is wrong with a LIKE pattern, or None.
+    """Return what is wrong with a LIKE pattern, or None.
 
     >>> like_problem("a\\\\%") is None, like_problem("a\\\\")
     (True, 'it ends with the escape character \\\\')
@@ -73,7 +73,7 @@ def _like_regex(pattern: str, escape: str) -> re.Pattern[str] | None:
 
 
 def like(text: str, pattern: str, escape: str = "\\") -> bool | None:
-    """text LIKE pattern: `_` is any character, `%` any number of them; NULL if the pattern is broken.
+    """Return text LIKE pattern: `_` is any character, `%` any number of them; NULL if the pattern is invalid.
 
     >>> like("everview", "ever%"), like("ab", "a_"), like("a%", "a\\\\%"), like("a", "a\\\\")
     (True, True, True, None)
@@ -83,7 +83,7 @@ def like(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 
 def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
-    """LIKE of both texts in lower case. The escape character stays: in upper case it escapes nothing.
+    """Return LIKE of both texts in lower case. An escape character in upper case then escapes nothing.
 
     >>> ilike("Everview", "EVER%"), ilike("x%", "xA%", "a"), ilike("xab", "xA%", "A")
     (True, True, True)
@@ -93,7 +93,7 @@ def ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 @cache
 def regex(pattern: str) -> re.Pattern[str] | None:
-    """Return a Java regular expression, None if it is broken; refused where Python has no such construct.
+    """Compile a Java regular expression, None if invalid; raise an error where Python lacks a construct.
 
     >>> regex(r"\\d+").search("a12")[0], regex("(")
     ('12', None)
@@ -108,18 +108,18 @@ def regex(pattern: str) -> re.Pattern[str] | None:
     python = _ESCAPES.sub(lambda e: r"\Z" if e[1] == "z" else e[0], pattern)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Python may read otherwise one day
+            warnings.simplefilter("ignore")  # about syntax that a later Python may read differently
             return re.compile(python, re.ASCII)
     except (re.error, OverflowError, ValueError, RecursionError) as error:
-        raise _unknown(pattern, error) from error
+        raise _unknown_regex_error(pattern, error) from error
 
 
-def _unknown(pattern: str, why: object) -> AlgebraError:
+def _unknown_regex_error(pattern: str, why: object) -> AlgebraError:
     return AlgebraError(f"'{pattern}' is no regular expression that is known here: {why}")
 
 
 def is_surely_valid(pattern: str) -> bool:
-    """Return whether Java surely reads this regular expression, and as Python does.
+    """Return whether Java certainly accepts this regular expression, and reads it as Python does.
 
     >>> is_surely_valid("(a|b)+"), is_surely_valid("("), is_surely_valid("[\\b]"), is_surely_valid("(?<=a*)b")
     (True, False, False, False)
@@ -133,7 +133,7 @@ def is_surely_valid(pattern: str) -> bool:
 
 
 def regex_problem(pattern: str) -> str | None:
-    """What is surely wrong with a Java regular expression, or None; Java may still know of something else.
+    """Return what is certainly wrong with a Java regular expression, or None; Java may find something else.
 
     >>> regex_problem("(a|b)*"), regex_problem("(a"), regex_problem("*a"), regex_problem("a\\\\")
     (None, 'a bracket ( is not closed', 'nothing stands before *', 'it ends with a backslash')
@@ -212,7 +212,7 @@ def _escape_length(pattern: str, at: int) -> int:
 
 
 def _group_start(pattern: str, at: int) -> tuple[int, int] | None:
-    """Where the inside of a group begins, and how many groups are opened; None if there is no such group."""
+    """Return where the inside of a group begins, and how many groups it opens; None for an unknown group."""
     if not pattern.startswith("(?", at):
         return at + 1, 1
     rest = at + 2
@@ -230,7 +230,7 @@ def _group_start(pattern: str, at: int) -> tuple[int, int] | None:
 
 
 def _class_end(pattern: str, at: int) -> int | None:
-    """The end of a character class that begins here, with the classes in it; None if it is not closed."""
+    """Return the end of the character class that begins here, with nested ones; None if it is not closed."""
     depth, first = 0, False  # first: whether a class has just begun, in which ] stands for itself
     while at < len(pattern):
         character = pattern[at]
@@ -248,7 +248,7 @@ def _class_end(pattern: str, at: int) -> int | None:
 
 
 def parse_replacement(text: str, groups: int) -> list[str | int] | None:
-    """What stands for a match, as text and numbers of groups; None where Java refuses it.
+    """Return a replacement as text and numbers of groups; None if Java refuses it.
 
     `$1` is the first group, with as many digits as there are groups for; a backslash makes the next
     character plain.

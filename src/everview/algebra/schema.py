@@ -146,7 +146,7 @@ class Schema:
 
 
 def names_beside(names: Iterable[str], *ours: str) -> list[str]:
-    """Names for columns of ours beside those of a user: with as many _ before as keep them apart.
+    """Return names for columns of ours that no column of a user has: prefixed by as many _ as that takes.
 
     >>> names_beside(["k", "N", "_n", "old"], "from", "n", "old")
     ['from', '__n', '_old']

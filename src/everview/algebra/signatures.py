@@ -206,7 +206,7 @@ class Function:
         return self.signature(types).converted(types) or ()
 
     def meaning(self, types: Types) -> Callable[..., Any]:
-        """What a call with arguments of these types computes from the converted values."""
+        """Return the function that a call with arguments of these types applies to the converted values."""
         signature = self.signature(types)
         return (
             partial(signature.meaning, self.parameter_types(types)) if signature.typed else signature.meaning

@@ -141,7 +141,7 @@ def literal_sql(value: object, type_: T.DataType) -> str:
 
 
 def _decimal_sql(value: Decimal, type_: T.DataType) -> str:
-    """As plain digits where these say the same type."""
+    """Return a decimal as plain digits if these denote the same type."""
     text = f"{value:.{type_.scale}f}"
     whole = text.lstrip("-").partition(".")[0].lstrip("0")
     said = T.DataType("DECIMAL", max(1, len(whole) + type_.scale), type_.scale)

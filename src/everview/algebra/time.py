@@ -50,7 +50,7 @@ _TIMESTAMP = re.compile(
 
 
 def add_duration(t: Chronon, by: int) -> Chronon:
-    """t + by, where ∞ stays ∞ and nothing passes the ends of the line.
+    """Return t + by; ∞ stays ∞, and the ends of the line are not passed.
 
     >>> add_duration(INFINITY, -5) == INFINITY, add_duration(2, 3), add_duration(INFINITY - 1, 10) == INFINITY
     (True, 5, True)
@@ -91,7 +91,7 @@ class Interval:
         return Interval(max(self.from_, other.from_), min(self.until, other.until))
 
     def subtract(self, other: Interval) -> tuple[Interval, ...]:
-        """intersect⁻¹ (paper 1, 4.3.2): the maximal parts of this one that the other does not cover.
+        """Return intersect⁻¹ (paper 1, 4.3.2): the maximal parts of this one that the other does not cover.
 
         The paper's formula gives ∅ when the two do not overlap, its words give the whole interval;
         its algorithms only ask where they do overlap. The words are what is meant here.
@@ -121,7 +121,7 @@ class Grid:
             raise AlgebraError(f"a grid needs a step of at least one microsecond, not {self.step}")
 
     def ceil(self, x: Chronon) -> Chronon:
-        """⌈x⌉: the first grid point ≥ x; ∞ stays ∞, as does what lies beyond the last point.
+        """Return ⌈x⌉, the first grid point ≥ x; ∞ stays ∞, as does an instant beyond the last point.
 
         >>> Grid(10).ceil(21), Grid(10).ceil(30), Grid(10, origin=3).ceil(-4)
         (30, 30, 3)
@@ -207,7 +207,7 @@ def _zone_offset(zone: str) -> int:
 
 
 def format_timestamp(t: Chronon) -> str:
-    """ISO 8601 with microseconds, UTC; ∞ for the end of the line, -∞ for all that has no date.
+    """Return ISO 8601 with microseconds, in UTC; ∞ for the end of the line, -∞ for instants without a date.
 
     Years beyond 9999 have a sign, as in Spark.
 
@@ -239,7 +239,7 @@ def instant_words(t: Chronon) -> str:
 
 
 def timestamp_sql(t: Chronon) -> str:
-    """Return the instant as a SQL literal, as short as it can be said.
+    """Return the shortest SQL literal for the instant.
 
     >>> timestamp_sql(0), timestamp_sql(1_500_000)
     ("TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '1970-01-01 00:00:01.5'")
@@ -261,7 +261,7 @@ def unit_of(duration: int) -> tuple[int, str]:
 
 
 def duration_text(duration: int) -> str:
-    """As it stands in a window bracket: `15 MINUTES`.
+    """Return a duration as it is written in a window bracket: `15 MINUTES`.
 
     >>> duration_text(15 * MINUTE), duration_text(SECOND)
     ('15 MINUTES', '1 SECOND')
@@ -271,7 +271,7 @@ def duration_text(duration: int) -> str:
 
 
 def interval_sql(duration: int) -> str:
-    """As a SQL literal: `INTERVAL '15' MINUTE`.
+    """Return a duration as a SQL literal: `INTERVAL '15' MINUTE`.
 
     >>> interval_sql(2 * HOUR)
     "INTERVAL '2' HOUR"

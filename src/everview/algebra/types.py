@@ -82,7 +82,7 @@ _WIDTH = ["TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"]
 
 
 def decimal(precision: int, scale: int) -> DataType:
-    """DECIMAL(precision, scale); what would be too wide loses scale first, down to 6 digits of it.
+    """Return DECIMAL(precision, scale); what would be too wide loses scale first, down to 6 digits of it.
 
     That is Spark's `DecimalType.adjustPrecisionScale`.
 
@@ -131,7 +131,7 @@ def _wider_number(a: DataType, b: DataType) -> DataType:
 
 
 def arithmetic_type(operator: str, a: DataType, b: DataType) -> DataType | None:
-    """Return the type of a <operator> b for + - * / % & | ^, or None where it makes no sense.
+    """Return the type of a <operator> b for + - * / % & | ^, or None where there is none.
 
     >>> str(arithmetic_type("/", INT, INT)), str(arithmetic_type("+", TIMESTAMP, INTERVAL))
     ('DOUBLE', 'TIMESTAMP')
@@ -176,7 +176,7 @@ _TIME_ARITHMETIC = {
 
 
 def _decimal_arithmetic(operator: str, a: DataType, b: DataType) -> DataType:
-    """Spark's result types for decimals (DecimalPrecision)."""
+    """Return Spark's result type for arithmetic on decimals (DecimalPrecision)."""
     p1, s1, p2, s2 = a.precision, a.scale, b.precision, b.scale
     if operator in "+-":
         scale = max(s1, s2)
@@ -199,7 +199,7 @@ _CASTS = {
 
 
 def can_cast(source: DataType, target: DataType) -> bool:
-    """Return whether CAST(source AS target) has a meaning; a value it does not fit becomes NULL."""
+    """Return whether CAST(source AS target) is defined; a value that does not fit becomes NULL."""
     if source in (target, VOID) or target == STRING:
         return source != INTERVAL or target in (INTERVAL, STRING)
     if source == STRING:

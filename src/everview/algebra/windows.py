@@ -1,7 +1,7 @@
 """Windows: which part of a stream counts at an instant (paper 4; paper 1, 2.6; DESIGN section 4).
 
 A time window is solved for one tuple: a record with timestamp ts is in the window exactly during
-`interval(ts)`. Paper 4's own form, the scope function of an instant, is in `scope.py`; a property
+`interval(ts)`. Paper 4's own form, the scope function of an instant, is in `reference/scope.py`; a property
 test shows that both give the same contents at every instant. A window of rows has no such closed
 form: its end is the arrival that pushes a record out.
 """
@@ -81,7 +81,7 @@ NOW = Range(MICROSECOND)
 
 
 def tumble(extent: int, lag: int = 0, origin: Chronon = 0) -> Range:
-    """TUMBLE extent: each slide shows the extent that has just gone by (paper 4, 3.3)."""
+    """Return the window TUMBLE extent: each slide shows the extent that has just ended (paper 4, 3.3)."""
     return Range(extent, slide=extent, lag=lag, origin=origin)
 
 

@@ -58,13 +58,13 @@ def with_columns(entry: FedEntry, fields: Sequence[Field], defaults: Defaults) -
 
 
 def with_last_addition(entry: FedEntry, step: int, read: int) -> FedEntry:
-    """Return a stream or table that knows in which step its last columns were added, and what was read."""
+    """Return a stream or table with the step in which its last columns were added, and what was read."""
     *earlier, last = entry.additions
     return replace(entry, additions=(*earlier, replace(last, step=step, read=read)))
 
 
 def with_read_columns(view: QueryEntry, name: str, number: int) -> QueryEntry:
-    """Return an entry that reads so many columns of a stream or table, unless it reads fewer already."""
+    """Return an entry that reads so many columns of a stream or table, unless it already reads fewer."""
     known = dict(view.read_columns)
     return view if name in known else replace(view, read_columns=(*view.read_columns, (name, number)))
 
@@ -77,7 +77,7 @@ def readers(name: str, entries: Iterable[Entry]) -> list[QueryEntry]:
 
 
 def require_free_name(entry: Entry, new_name: str, used: Entry | None) -> None:
-    """Refuse a new name for an entry that is in use, or that it has already."""
+    """Refuse a new name for an entry that is taken, or that it already has."""
     if entry is CLOCK_ENTRY:
         raise CatalogError("'clock' is built in and cannot be renamed")
     if new_name == entry.name:
@@ -98,7 +98,7 @@ def require_free_name(entry: Entry, new_name: str, used: Entry | None) -> None:
 
 
 def renamed_entry(entry: Entry, old: str, new: str) -> Entry:
-    """Return an entry after a name that it has, or depends on, was changed; texts of SQL stay as they are."""
+    """Return an entry with a new name for itself or for what it depends on; SQL texts stay as they are."""
 
     def name(known: str) -> str:
         return new if known == old else known
@@ -138,7 +138,7 @@ def add_columns_sql(entry: FedEntry, fields: Sequence[Field], defaults: Defaults
 
 
 def step_to_definition(before: Entry, entry: Entry) -> str | None:
-    """Return what to do if two definitions of a stream or table differ by added columns only, else None."""
+    """Return the next step if two definitions differ by added columns only, else None."""
     if not isinstance(before, (StreamEntry, TableEntry)) or not isinstance(entry, type(before)):
         return None
     there, given = before.columns.fields, entry.columns.fields
@@ -173,7 +173,7 @@ def step_to_definition(before: Entry, entry: Entry) -> str | None:
 
 
 def _given_again(missing: Sequence[Field], before: FedEntry) -> str:
-    """Return what to do with a CREATE that lacks columns which were added since."""
+    """Return the next step for a CREATE that lacks columns which were added since."""
     shown = ", ".join(declared_column_sql(field, before.defaults) for field in missing)
     return (
         f"ALTER {before.kind.upper()} has added to it: {shown}; write that after the other columns, "

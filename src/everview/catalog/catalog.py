@@ -173,7 +173,7 @@ class Catalog:
             self._change(with_read_columns(view, entry.name, len(entry.columns)))
 
     def date_columns(self, name: str, step: int, read: int) -> None:
-        """Note in which step the last columns of a stream or table were added, and what was read then."""
+        """Record in which step the last columns of a stream or table were added, and what was read then."""
         entry = self.get(name)
         assert isinstance(entry, (StreamEntry, TableEntry))
         self._change(with_last_addition(entry, step, read))
@@ -230,7 +230,7 @@ class Catalog:
         # The encoder of the standard library is slow where it indents, and a catalog is saved for each name.
         try:
             return msgspec.json.format(json.dumps(body, ensure_ascii=False), indent=2)
-        except UnicodeEncodeError:  # half a surrogate pair in a name
+        except UnicodeEncodeError:  # a lone surrogate in a name
             return json.dumps(body, indent=2, ensure_ascii=False)
 
     @classmethod

@@ -169,7 +169,7 @@ class ViewEntry:
     kind = "view"
 
     def remembers_more(self, other: QueryEntry) -> bool:
-        """Return whether changes that the other view forgets are retained by this one.
+        """Return whether this view retains changes that the other one forgets.
 
         >>> day, year = ViewEntry("v", "", history=1), ViewEntry("v", "", history=365)
         >>> year.remembers_more(day), day.remembers_more(year), day.remembers_more(day)
@@ -201,7 +201,7 @@ class EventStreamEntry:
         return False
 
     def remembers_more(self, other: QueryEntry) -> bool:
-        """Return whether rows that the other stream forgets are retained by this one."""
+        """Return whether this stream retains rows that the other one forgets."""
         return _remembers_more(self, other)
 
 

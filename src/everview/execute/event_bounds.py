@@ -79,7 +79,7 @@ def _marked(manifest: Manifest, name: str, line: str, bound: int) -> tuple[tuple
 
 
 def without_later_marks(manifest: Manifest) -> Manifest:
-    """Return the manifest of a store that was taken back in time, without bounds that it had reached then."""
+    """Return the manifest of a store that was rewound, without marks after its bounds."""
     marks = {
         name: {
             line: tuple(mark for mark in manifest.event_marks[name].get(line, ()) if mark[1] <= bound)

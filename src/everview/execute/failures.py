@@ -1,4 +1,4 @@
-"""What Spark says when it fails, in words that help: no stack trace, no Spark jargon.
+"""Errors of Spark as messages for users: no stack trace, no Spark jargon.
 
 A step that fails has changed nothing: the store is as it was after the last whole step.
 """
@@ -70,7 +70,7 @@ _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] 
 
 @contextmanager
 def explained_failures(fed: Sequence[FedEntry] = (), doing: str = "a step failed") -> Iterator[None]:
-    """Raise what Spark raises inside as an error that a person can read."""
+    """Turn what Spark raises inside the block into an error that a person can read."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -104,7 +104,7 @@ def failure(
             return said(found)
     where = f" while reading {fed[0].source.full_path}" if len(fed) == 1 and fed[0].source else ""
     files = re.findall(r'^\s+File "([^"]+)"', text, re.M)
-    if files and not any("everview" in file for file in files):  # a function in a frame that was given
+    if files and not any("everview" in file for file in files):  # a user function in an inserted frame
         return StoreError(
             f"{doing}: a Python function in the frame failed: {_python_error(text)}",
             next_step=f"mend the function; {_AS_IT_WAS}",
@@ -115,7 +115,7 @@ def failure(
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Return whether an error says something of the machine or the sources, and nothing of a view."""
+    """Return whether an error is about the machine or the sources, and not about a view."""
     text = str(error)
     gone = isinstance(error, (Py4JNetworkError, ConnectionError)) or _JAVA_IS_GONE.search(text)
     return bool(gone or _OF_THE_MACHINE.search(text))
@@ -129,7 +129,7 @@ def may_be_of_a_view(error: BaseException) -> bool:
 
 
 def _unreadable(path: str, text: str) -> StoreError:
-    """Return what to say of a file that Spark was reading."""
+    """Return the error for a file that Spark was reading."""
     if _DENIED.search(text):
         return StoreError(
             f"{path} cannot be read: this user has no right to read it",

@@ -1,4 +1,4 @@
-"""What keeps a store small: runs merged when they add up, history forgotten, the state of the dead dropped.
+"""What keeps a store small: small runs are merged, old history is forgotten, unused state is dropped.
 
 What is merged here are the rows of inboxes, the changes of views and the rows that were not taken; the
 state of operators is merged by the tasks that read it.
@@ -31,7 +31,7 @@ from everview.storage.trace import Trace
 
 POLICY = Policy(cancelling=False, fan=8, large=50_000)  # what is read by time needs no large files
 _ANSWERS = Policy(cancelling=True)
-MERGE_ON_DRIVER = 100_000  # rows that are merged sooner than Spark is told to
+MERGE_ON_DRIVER = 100_000  # rows; up to so many are merged without a Spark job
 
 _MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
 
@@ -54,17 +54,17 @@ def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
 
 
 def _seen(manifest: Manifest, entry: QueryEntry) -> int:
-    """Return how far a view or an event stream has come, from where its history is counted back."""
+    """Return how far a view or an event stream has come: its history is counted back from there."""
     if isinstance(entry, EventStreamEntry):
         newest = (run.greatest_from for run in manifest.runs(TraceId("view", entry.name)))
         known = manifest.event_bounds.get(entry.name, {}).get(entry.timelines[0], BEFORE_ALL)
-        # Without history no row is left by which to tell: all up to the bound may be forgotten.
+        # Without history there is no row to go by: everything up to the bound may be forgotten.
         return min(known, max(newest, default=BEFORE_ALL if entry.history else known))
     return min(manifest.bound, manifest.present)
 
 
 def _last_instant(run: Run, entry: object) -> int:
-    """Return the instant up to which a run tells something: rows of event streams never end."""
+    """Return the instant after which the rows of a run change nothing; rows of event streams never end."""
     return run.greatest_from if isinstance(entry, EventStreamEntry) else run.greatest_until
 
 
@@ -218,7 +218,7 @@ def _replaced(
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Writes groups of runs as one run each; which groups, the rows of the input say by their number."""
+    """Writes groups of runs as one run each; the input rows are the numbers of the groups."""
 
     groups: _MergeGroups
     files: Files

@@ -31,7 +31,7 @@ def failing_views(
             raise why
         if len(part) == 1:
             try:
-                evaluate(part)  # once more: what has passed is no fault of the view
+                evaluate(part)  # once more: an error that does not recur is no fault of the view
             except Exception as again:
                 found[part[0]] = again
             return

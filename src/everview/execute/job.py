@@ -91,14 +91,14 @@ def heartbeats(session: SparkSession, partitions: int) -> DataFrame:
 
 
 def comes_alone(stage: Stage, scans: Mapping[P.ScanOperator, DataFrame | None], slices: StepSlices) -> bool:
-    """Return whether no rows come to a stage through Spark."""
+    """Return whether a stage gets no rows through Spark."""
     return not any(_brings_rows(path.base, scans, slices) for port in stage.ports for path in port.paths)
 
 
 def _brings_rows(
     base: P.Operator | int, scans: Mapping[P.ScanOperator, DataFrame | None], slices: StepSlices
 ) -> bool:
-    """Return whether rows come through Spark from the base of a path."""
+    """Return whether the base of a path sends rows through Spark."""
     if isinstance(base, P.ScanOperator):
         return scans[base] is not None
     return isinstance(base, int) or (isinstance(base, P.ConstantOperator) and slices.of_operator(base).first)

@@ -1,9 +1,9 @@
 """Input projections: what each port of a stage takes of a row, computed by Catalyst and carried in the row.
 
-A row comes once, however many ports take it. Two kinds of rows come so. Rows of a source: what Catalyst
-computes for them before their first operator does not depend on the step, so it is part of the plan that
-reads the source, which Spark plans and compiles once (a lane). And rows that stay in their partition between
-two stages.
+A row comes once, however many ports take it. There are two kinds of such rows. Rows of a source: what
+Catalyst computes for them before their first operator does not depend on the step, so it is part of the plan
+that reads the source, which Spark plans and compiles once (a lane). And rows that stay in their partition
+between two stages.
 """
 
 from __future__ import annotations
@@ -179,5 +179,5 @@ def projected_column(position: int) -> str:
     return f"b{position}"
 
 
-# For each number that a row can bear, the ports that take it, and their projections.
+# For each number that a row can have: the ports that take it, and their projections.
 ProjectionsByNumber = Mapping[int, Sequence[tuple[int, InputProjection]]]

@@ -1,7 +1,7 @@
 """Pieces: the rows of an inbox run as one port of a stage takes them, cut by partition.
 
-They are written when rows come in, with what their lane brought along. So a step that knows how far time
-goes needs no Spark between its rows and its kernels: a task opens its own part of each piece.
+They are written when rows come in, with the values that their lane computed. So a step that knows how far
+time goes needs no Spark between its rows and its kernels: a task opens its own part of each piece.
 """
 
 from __future__ import annotations

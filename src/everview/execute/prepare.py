@@ -1,4 +1,4 @@
-"""From plans and what was kept to the programs of a step, and from what tasks tell back to what is kept."""
+"""From plans and kept state to the programs of a step, and from the reports of tasks to new state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Pieces = Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]  # for a sta
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a slice left: new lists of runs for the operators' state and the views, and rows for each view."""
+    """The result of a slice: new lists of runs for the states and the views, and rows for each view."""
 
     traces: dict[TraceId, tuple[Run, ...]]
     changes: dict[str, int]

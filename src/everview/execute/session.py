@@ -24,7 +24,7 @@ from everview.errors import StoreError
 from everview.execute.guards import fit_search
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# We report the failure of a step once; py4j would print its stack trace as well.
+# The failure of a step is reported once; py4j would print its stack trace as well.
 logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
 

@@ -1,7 +1,7 @@
 """What Spark's tasks do: run a stage on one partition; write rows as runs, and read them.
 
-A task tells what it wrote in lines that go back to the step: it writes no files but runs. One that is run
-again writes others or the same; only those that a manifest names count.
+A task reports what it wrote in lines that go back to the driver; it writes no files but runs. A task that is
+run again writes the same runs or others; only those that a manifest names count.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _in_slots(rows: Frame, layout: SlotLayout, number: int) -> Frame:
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Writes rows as they come, as one run a partition, and tells which."""
+    """Writes rows as they come, as one run a partition, and reports the run."""
 
     trace: TraceId
     files: Files
@@ -212,7 +212,7 @@ def layout_of(
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads runs: which ones, the rows of the input say by their number."""
+    """Reads runs; the input rows are the numbers of the runs to read."""
 
     paths: tuple[str, ...]
     files: Files

@@ -97,8 +97,8 @@ def _read_again(kept: Kept, entry: StreamEntry, chosen: DataFrame, now: int) -> 
         mine = chosen.where(f"{column(0)} >= {epoch.since} AND {column(0)} < {long_sql(epoch.until)}")
         frame = open_source(kept.session, entry, new_differences(kept.session.sparkContext), epoch.files)
         task = AcceptTask(entry, now)
-        parsed = _numbered(frame.mapInArrow(task, task.schema), ORIGINAL, FROM)
-        found.append(_matched(parsed, mine, entry))
+        parsed = _number_rows(frame.mapInArrow(task, task.schema), ORIGINAL, FROM)
+        found.append(_match_texts(parsed, mine, entry))
     if not found:
         return empty, chosen
     admitted = reduce(DataFrame.unionAll, found).localCheckpoint()
@@ -113,15 +113,15 @@ def _read_again(kept: Kept, entry: StreamEntry, chosen: DataFrame, now: int) -> 
     return admitted, still.select(*chosen.columns)
 
 
-def _numbered(rows: DataFrame, text: str, order: str) -> DataFrame:
+def _number_rows(rows: DataFrame, text: str, order: str) -> DataFrame:
     return rows.withColumn(_COPY, F.row_number().over(Window.partitionBy(text).orderBy(order)))
 
 
-def _matched(parsed: DataFrame, chosen: DataFrame, entry: StreamEntry) -> DataFrame:
+def _match_texts(parsed: DataFrame, chosen: DataFrame, entry: StreamEntry) -> DataFrame:
     """Return as many rows of each text as were chosen, each with the step and the reason of one of these."""
     own = [column(i) for i in range(len(entry.columns))]
     size = len(own)
-    numbered = _numbered(chosen, column(2), column(0))
+    numbered = _number_rows(chosen, column(2), column(0))
     why = numbered.selectExpr(
         f"{column(0)} AS _step", f"{column(1)} AS _reason", f"{column(2)} AS _text", f"{_COPY} AS _number"
     )

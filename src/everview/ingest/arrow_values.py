@@ -66,7 +66,7 @@ def is_text_type(type_: pa.DataType) -> bool:
 
 
 def is_number(type_: pa.DataType) -> bool:
-    """Return whether values of the type are numbers; truth values are none."""
+    """Return whether values of the type are numbers; booleans are not."""
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_))
 
@@ -88,7 +88,7 @@ def arrow_to_integers(values: pa.Array) -> pl.Series:
 
 
 def micros(values: pa.Array) -> pl.Series:
-    """Dates, instants or durations in microseconds, rounded down; NULL where 64 bits do not hold them.
+    """Return dates, instants or durations in microseconds, rounded down; NULL where 64 bits do not suffice.
 
     >>> micros(pa.array([5, -1, 2**62], pa.timestamp("ns"))).to_list()
     [0, -1, 4611686018427387]
@@ -124,7 +124,7 @@ def texts(values: pa.Array) -> pl.Series:
     values = to_plain_array(values)
     type_ = values.type
     if _is_nested(type_):
-        return pl.select(pl.when(valid_mask(values)).then(_nested(values))).to_series()
+        return pl.select(pl.when(valid_mask(values)).then(_nested_texts(values))).to_series()
     if is_text_type(type_):
         return arrow_to_series(values)
     if pa.types.is_large_binary(type_):
@@ -156,12 +156,12 @@ def json_texts(values: pa.Array) -> pl.Series:
     if pa.types.is_floating(type_):
         found = pl.select(pl.when(arrow_to_series(values).is_finite()).then(found)).to_series()
     elif not (_is_nested(type_) or pa.types.is_boolean(type_) or pa.types.is_integer(type_)):
-        found = _quoted(found)
+        found = _quote_texts(found)
     return found.fill_null("null")
 
 
 def decimal_texts(values: pa.Array) -> pl.Series:
-    """Decimals as texts without an exponent.
+    """Return decimals as texts without an exponent.
 
     >>> decimal_texts(pa.array([Decimal("1E-9"), Decimal(7)], pa.decimal256(50, 9))).to_list()
     ['0.000000001', '7.000000000']
@@ -183,20 +183,20 @@ def _is_list(type_: pa.DataType) -> bool:
     return isinstance(type_, kinds)
 
 
-def _nested(values: pa.Array) -> pl.Series:
+def _nested_texts(values: pa.Array) -> pl.Series:
     """Return nested values as JSON; the text for a NULL is arbitrary."""
     type_ = values.type
     if pa.types.is_map(type_):
         pair = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
         lists = values.cast(pa.list_(pair))
-        return _joined(lists, _entries(lists.flatten()), "{", "}")
+        return _join_elements(lists, _entries(lists.flatten()), "{", "}")
     if _is_list(type_):
-        return _joined(values, json_texts(values.flatten()), "[", "]")
+        return _join_elements(values, json_texts(values.flatten()), "[", "]")
     return object_texts([field.name for field in type_], values.flatten(), len(values))
 
 
 def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Series:
-    """Rows of columns as JSON objects; a name may stand for several columns."""
+    """Return rows of columns as JSON objects; several columns may have the same name."""
     parts: list[pl.Expr] = []
     for i, (name, values) in enumerate(zip(names, columns, strict=True)):
         label = f"{',' if i else ''}{json.dumps(name, ensure_ascii=False)}:"
@@ -207,13 +207,13 @@ def object_texts(names: list[str], columns: list[pa.Array], size: int) -> pl.Ser
 
 
 def _entries(pairs: pa.Array) -> pl.Series:
-    """Return the entries of maps as members of JSON objects: a key is a text there."""
+    """Return the entries of maps as members of JSON objects, with the keys as texts."""
     keys, values = pairs.flatten()
-    return pl.select(pl.concat_str(_quoted(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
+    return pl.select(pl.concat_str(_quote_texts(texts(keys)), pl.lit(":"), json_texts(values))).to_series()
 
 
-def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
-    """Return the texts of elements in a row, for each list its own."""
+def _join_elements(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.Series:
+    """Return the texts of the elements of each list, joined."""
     lengths = pc.if_else(values.is_valid(), pc.list_value_length(values), 0).fill_null(0)
     ends = arrow_to_series(pc.cumulative_sum(lengths.cast(pa.int64())))
     offsets = pl.concat([pl.Series([0], dtype=pl.Int64), ends])
@@ -221,15 +221,15 @@ def _joined(values: pa.Array, elements: pl.Series, begin: str, end: str) -> pl.S
     return pl.select(pl.concat_str(pl.lit(begin), lists.list.join(","), pl.lit(end))).to_series()
 
 
-def _quoted(found: pl.Series) -> pl.Series:
-    """Texts as JSON writes them; NULL for NULL."""
+def _quote_texts(found: pl.Series) -> pl.Series:
+    """Return texts as JSON strings; NULL for NULL."""
     coded = pl.select(pl.struct(found.alias("_")).struct.json_encode()).to_series()
     inside = coded.str.slice(len('{"_":')).str.head(-1)
     return pl.select(pl.when(found.is_not_null()).then(inside)).to_series()
 
 
 def _time_texts(values: pa.Array) -> pl.Series:
-    """Dates or instants as ISO 8601; numpy, since Polars fails on years beyond 262143, which Spark knows."""
+    """Return dates or instants as ISO 8601, by NumPy: Polars fails on years beyond 262143, Spark does not."""
     unit = "D" if pa.types.is_date32(values.type) else values.type.unit
     instants = arrow_to_integers(values).fill_null(0).to_numpy().astype(f"datetime64[{unit}]")
     found = arrow_to_series(pa.array(np.datetime_as_string(instants), pa.large_string()))
@@ -237,7 +237,7 @@ def _time_texts(values: pa.Array) -> pl.Series:
 
 
 def _duration_texts(values: pa.Array) -> pl.Series:
-    """Durations as ISO 8601, in seconds."""
+    """Return durations as ISO 8601, in seconds."""
     per = units_of_second(values.type)
     count = pl.lit(arrow_to_integers(values)).cast(pl.Int128)  # abs() of the least Int64 overflows
     rest = (count.abs() % per).cast(pl.String).str.zfill(len(str(per)) - 1).str.strip_chars_end("0")

@@ -22,7 +22,7 @@ _WILDCARDS = re.compile(rb"\*|%(?:3F|5B|5C|5D|7B|7D)", re.IGNORECASE)
 
 
 def files_with_wildcards(checkpoint: Files, entries: Iterable[FedEntry], batch: int) -> dict[str, list[str]]:
-    """All files of a batch, as URIs, of each source for which one of them has wildcards in its path."""
+    """Return all files of a batch, as URIs, for each source of which one file has wildcards in its path."""
     fed = [entry for entry in entries if reads_files(entry)]
     if not fed:
         return {}
@@ -38,7 +38,7 @@ def files_with_wildcards(checkpoint: Files, entries: Iterable[FedEntry], batch: 
 
 
 def _uris(checkpoint: Files, name: str, begin: int, end: int) -> list[str]:
-    """The files of the entries of a log after one number, up to another; none if there are no wildcards."""
+    """Return the files of the log entries in (begin, end]; none if no path has wildcards."""
     logs = log_entries(checkpoint, name)
     texts = [checkpoint.read(logs[n][0]) for n in range(begin + 1, end + 1) if n in logs]
     if not any(map(_WILDCARDS.search, texts)):
@@ -48,7 +48,7 @@ def _uris(checkpoint: Files, name: str, begin: int, end: int) -> list[str]:
 
 
 def files_there(session: SparkSession, uris: Sequence[str]) -> list[str]:
-    """Those files that are there; what is gone before it is read, Spark leaves out, too."""
+    """Return the files that still exist; Spark, too, leaves out what is gone before it is read."""
     jvm = session._jvm
     assert jvm is not None
     conf = session.sparkContext._jsc.hadoopConfiguration()

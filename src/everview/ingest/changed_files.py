@@ -80,7 +80,7 @@ def files_with_times(uris: Iterable[str]) -> dict[str, tuple[str, int, int]]:
 def _in_folder(folder: str, uris: list[str]) -> Iterator[tuple[str, tuple[str, int, int]]]:
     scheme, _, rest = folder.partition(":")
     try:
-        filesystem, path = _opened(scheme, rest)
+        filesystem, path = _open_file_system(scheme, rest)
         found = filesystem.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
     except (OSError, ArrowException, ValueError):
         return
@@ -92,7 +92,7 @@ def _in_folder(folder: str, uris: list[str]) -> Iterator[tuple[str, tuple[str, i
             yield uri, (shown, there[name].mtime_ns // 1_000_000, there[name].size)
 
 
-def _opened(scheme: str, rest: str) -> tuple[arrow_fs.FileSystem, str]:
+def _open_file_system(scheme: str, rest: str) -> tuple[arrow_fs.FileSystem, str]:
     if scheme == "file":
         return arrow_fs.LocalFileSystem(), unquote(urlsplit(rest).path)
     filesystem, path = arrow_fs.FileSystem.from_uri(f"{_SCHEMES.get(scheme, scheme)}:{rest}")

@@ -111,7 +111,7 @@ def with_conditions(frame: DataFrame, entry: FedEntry) -> DataFrame:
 
 
 def with_stamped_columns(frame: DataFrame, entry: FedEntry) -> DataFrame:
-    """Return the rows of a source with columns for the times that the clock stamps; these are NULL yet."""
+    """Return the rows of a source with columns for the times that the clock stamps; they are NULL so far."""
     if not isinstance(entry, StreamEntry) or not entry.stamped:
         return frame
     given = (column(i) for i in range(len(entry.columns)))

@@ -46,13 +46,13 @@ def fit_column(values: pa.Array, field: Field) -> pl.Series:
         row = refused.arg_max()
         assert row is not None
         raise StoreError(
-            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_shown(values[row])}",
+            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_show_value(values[row])}",
             next_step="convert the value, or declare another type",
         )
     return null_column(len(values), field.type) if found is None else found
 
 
-def _shown(value: pa.Scalar) -> str:
+def _show_value(value: pa.Scalar) -> str:
     """Return a value as Python writes it, or as text if Python has no such value."""
     try:
         return shown_value(value.as_py())
@@ -100,7 +100,7 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
         wide = values.cast(pl.Float64)
         return fit_texts(_where(wide, wide.is_finite()).cast(pl.String), target)
     if isinstance(source, pl.Decimal) and target.is_decimal and source.scale > target.scale:
-        return _rounded(values, target)
+        return _round_decimals(values, target)
     # A decimal's quotient would be rounded twice.
     exact = values.cast(pl.String) if source.is_decimal() and target.is_float else values
     found = exact.cast(type_, strict=False)
@@ -109,8 +109,8 @@ def _number(values: pl.Series, target: T.DataType) -> pl.Series:
     return _where(found, ~found.is_infinite()) if target.is_float else found
 
 
-def _rounded(values: pl.Series, target: T.DataType) -> pl.Series:
-    """Decimals with fewer digits after the point, rounded half away from zero as by CAST."""
+def _round_decimals(values: pl.Series, target: T.DataType) -> pl.Series:
+    """Return decimals with fewer digits after the point, rounded half away from zero as by CAST."""
     given = arrow_of(values)
     wide = given.cast(pa.decimal256(76, given.type.scale))  # rounding may add one digit
     rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
@@ -148,7 +148,7 @@ def _plain(values: pl.Series, target: T.DataType) -> pl.Series:
         scale = max(target.scale, _MOST_DIGITS)
         form = rf"^[+-]?[0-9]{{1,18}}(\.[0-9]{{0,{scale}}})?$"
         exact = _where(values, values.str.contains(form)).cast(pl.Decimal(38, scale), strict=False)
-        return _rounded(exact, target)
+        return _round_decimals(exact, target)
     days = _where(values, values.str.contains(_DATE)).str.to_date("%Y-%m-%d", strict=False)
     if target == T.DATE:
         return days

@@ -86,7 +86,7 @@ class Dialect:
 
     @cached_property
     def field(self) -> str:
-        """A pattern for a field with the separator before it, for separators of one sign.
+        """A pattern for a field with the separator before it, for separators of one character.
 
         It is for a record with a separator before its first field too: no match is empty, for engines of
         regular expressions go on differently after an empty one.
@@ -130,7 +130,7 @@ class Placement:
         file: str,
         strict: int | None = None,
     ) -> Placement:
-        """By exact name, else in any case. Only the first `strict` columns must not be there twice.
+        """Find columns by exact name, else ignoring case; only the first `strict` must not be there twice.
 
         >>> Placement.of(["V", "k", "more"], ["k", "v", "w"], frozenset(), "a.csv")
         Placement(positions=(1, 0, None), width=3, refused=None)
@@ -219,7 +219,7 @@ class HeaderTask:
         return self._far(records, position)
 
     def _far(self, records: pa.Array, position: int) -> pa.Array:
-        """The texts at a position beyond those that Spark was asked for: a file with many more columns."""
+        """Return the texts at a position beyond those that Spark reads: the file has many more columns."""
         record = pl.lit(self.dialect.separator) + pl.col("r")
         field = record.str.extract_all(self.dialect.field).list.get(position, null_on_oob=True)
         text = field.str.strip_prefix(self.dialect.separator)

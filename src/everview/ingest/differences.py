@@ -21,7 +21,7 @@ ColumnDifference = tuple[str, str, str, str]
 """A stream or table, LEFT_OUT or MISSING, a column, and for a missing one what may be meant."""
 ReportedDifferences = Mapping[str, Mapping[str, Sequence[str]]]
 
-MOST_TOLD = 100  # columns of one kind that are told of a stream or table: keys of JSON objects may be data
+MOST_REPORTED = 100  # columns of one kind reported for a stream or table: keys of JSON objects may be data
 _MOST_AT_ONCE = 10_000
 
 
@@ -44,7 +44,7 @@ def new_differences(context: SparkContext) -> Accumulator[frozenset[ColumnDiffer
 def find_differences(
     name: str, header: Iterable[str], declared: Iterable[str]
 ) -> frozenset[ColumnDifference]:
-    """Return how the columns of a file of a stream or table differ from those declared.
+    """Return how the columns of a file differ from those declared for its stream or table.
 
     >>> sorted(find_differences("s", ["K", "tss", ""], ["k", "ts"]))
     [('s', 'left out', 'tss', ''), ('s', 'missing', 'ts', 'tss')]
@@ -59,7 +59,7 @@ def find_differences(
 
 
 def left_out(name: str, columns: Iterable[str]) -> frozenset[ColumnDifference]:
-    """Columns of a stream or table that nobody declared."""
+    """Return columns of a stream or table that are not declared."""
     return frozenset((name, LEFT_OUT, column, "") for column in columns)
 
 
@@ -90,7 +90,7 @@ def report_differences(
     others = []
     for name, kind, column, meant in sorted(found):
         columns = known.setdefault(name, {}).setdefault(kind, [])
-        if column in columns or len(columns) >= MOST_TOLD:
+        if column in columns or len(columns) >= MOST_REPORTED:
             continue
         columns.append(column)
         if kind == LEFT_OUT and column.casefold() in (c.casefold() for c in stamped.get(name, ())):

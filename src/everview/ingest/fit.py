@@ -35,7 +35,7 @@ def fit_file_column(
     ['k: string of a.parquet does not fit INT']
     """
     declared, values = values.type, to_plain_array(values)
-    fitted = _of_folder(values, field.type) if of_folder else _fitted(values, field.type)
+    fitted = _of_folder(values, field.type) if of_folder else _fit_array(values, field.type)
     there = valid_mask(values)
     if fitted is None:
         cannot = pl.lit(f"{field.name}: {declared} of {file} does not fit {field.type}")
@@ -54,12 +54,12 @@ def _of_folder(values: pa.Array, type_: T.DataType) -> pl.Series | None:
     return fit_values(values, type_)
 
 
-def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
+def _fit_array(values: pa.Array, type_: T.DataType) -> pl.Series | None:
     """Convert the values of a plain array to a type; None if their type never fits."""
     found = values.type
     match type_.name:
         case "STRING" if pa.types.is_large_binary(found):
-            return _decoded(arrow_to_series(values))
+            return _decode_bytes(arrow_to_series(values))
         case "STRING" if pa.types.is_integer(found) or pa.types.is_boolean(found):
             return texts(values)
         case "BINARY" if is_text_type(found):
@@ -71,8 +71,8 @@ def _fitted(values: pa.Array, type_: T.DataType) -> pl.Series | None:
     return fit_values(values, type_)
 
 
-def _decoded(given: pl.Series) -> pl.Series:
-    """Bytes as text; NULL where they are no UTF-8."""
+def _decode_bytes(given: pl.Series) -> pl.Series:
+    """Return bytes as text; NULL where they are not UTF-8."""
     try:
         return given.cast(pl.String)
     except pl.exceptions.ComputeError:  # some are not UTF-8: only then check each
@@ -87,7 +87,7 @@ def _utf8(value: bytes | None) -> str | None:
 
 
 def _date(values: pa.Array) -> pl.Series:
-    """Instants at midnight as dates."""
+    """Return instants at midnight as dates."""
     instants = arrow_to_integers(values)
     day = 86_400 * units_of_second(values.type)
     days = (instants // day).cast(pl.Int32, strict=False)

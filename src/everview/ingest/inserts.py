@@ -194,7 +194,7 @@ def _from_table(
     shown: dict[str, pl.Series] = {}
     for i, field in enumerate(entry.columns):
         if field.name in places:
-            shown[column(i)] = _fitted(given[places[field.name]], field)
+            shown[column(i)] = _fit_table_column(given[places[field.name]], field)
         else:
             default = series_of([defaults.get(field.name)], field.type)
             shown[column(i)] = default.new_from_index(0, size)
@@ -202,7 +202,7 @@ def _from_table(
     return pl.DataFrame(shown).with_columns(pl.lit(t, pl.Int64).alias(name) for name, t in times.items())
 
 
-def _fitted(values: ColumnValues, field: Field) -> pl.Series:
+def _fit_table_column(values: ColumnValues, field: Field) -> pl.Series:
     if not isinstance(values, list):
         return fit_column(values, field)
     found: list[object] = []

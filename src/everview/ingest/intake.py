@@ -24,7 +24,7 @@ from everview.execute.pieces import ArrivalId, write_piece
 from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.clauses import stamped_rows
-from everview.ingest.differences import LEFT_OUT, MOST_TOLD, ColumnDifference, left_out
+from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
 from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
 from everview.ingest.reading import BLOCK, FILE, ORIGINAL, PUNCTUATES, REASON, SOURCE, TIME, has_versions
@@ -133,7 +133,7 @@ class _TaskIntake:
 
 @dataclass(frozen=True)
 class IntakeTask:
-    """Sorts the rows of a batch and writes them; tells what came, and which runs there are now.
+    """Sorts the rows of a batch and writes them; reports what came, and which runs were written.
 
     Rows of a table with a key are first written to runs that no manifest names: which of them count is known
     only when all have arrived.
@@ -151,8 +151,8 @@ class IntakeTask:
     found_columns: Accumulator[frozenset[ColumnDifference]] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One line, if there were rows."""
-        received = [_unpacked(b) for b in batches if b.num_rows]
+        """Yield one report line, if there were rows."""
+        received = [_unpack_batch(b) for b in batches if b.num_rows]
         if not received:
             return
         frame = pl.from_arrow(pa.Table.from_batches(received), rechunk=False)
@@ -203,17 +203,17 @@ class IntakeTask:
             done.traces += [] if piece is None else [(port, piece)]
 
     def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
-        """Reports keys of JSON objects that nobody declared, but for those that were told before."""
+        """Report keys of JSON objects that are not declared, unless they were reported before."""
         if self.found_columns is None or entry.source is None or entry.source.format != "json":
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
-        if len(told) < MOST_TOLD:
+        if len(told) < MOST_REPORTED:
             declared = given_entry(entry).columns.names
             keys = undeclared_keys(rows.get_column(ORIGINAL), (*declared, *told))
             self.found_columns.add(left_out(entry.name, keys))
 
     def _wide(self, rows: Frame, number: int) -> Frame:
-        """The rows under the names of their own columns, with the change, and what they bring along."""
+        """Return the rows with the names of their columns, the change, and the values for their lanes."""
         entry = self.entries[number]
         own = {slot(s): column(i) for i, s in enumerate(self.layout.sides[number])}
         projected = {c for projection in self.projections[number].values() for c in projection.values()}
@@ -240,7 +240,7 @@ class IntakeTask:
         return trace, write_run(trace, rows, self.files, self.step)
 
 
-def _unpacked(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _unpack_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with its columns, which may come as one."""
     return pa.RecordBatch.from_struct_array(batch.column(0)) if batch.schema.names == [_ROW] else batch
 

@@ -1,7 +1,7 @@
-"""Keys of JSON objects that no column was declared for.
+"""Keys of JSON objects for which no column is declared.
 
-`from_json` leaves them out without a word. So lines are looked at again, all at once by Polars: without its
-values, a line is an outline of its keys. Few outlines differ, and of each one line is read for its keys.
+`from_json` drops them silently. So Polars looks at all lines again: with its values removed, a line is an
+outline of its keys. There are few different outlines, and one line of each is parsed for its keys.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from everview.ingest.differences import MOST_TOLD
+from everview.ingest.differences import MOST_REPORTED
 
 # What comes after a key, if it is neither an object nor an array; and arrays of such values.
 _VALUE = r'"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^"{}\[\],]*)'
 _ARRAY = r'(?s)\[[^\[\]{}"]*(?:"(?:[^"\\]|\\.)*"[^\[\]{}"]*)*\]'
-_MOST_OUTLINES = 1_000  # that are looked at among the rows of one task
-_LONGEST = 100  # signs of a key that are told
+_MOST_OUTLINES = 1_000  # examined among the rows of one task
+_LONGEST = 100  # characters of a key that are reported
 
 
 def undeclared_keys(lines: pl.Series, declared: Iterable[str]) -> list[str]:
@@ -37,7 +37,7 @@ def undeclared_keys(lines: pl.Series, declared: Iterable[str]) -> list[str]:
     for line in chosen.get_column("line"):
         keys.update(dict.fromkeys(_keys(line)))
     left_out = (key[:_LONGEST] for key in keys if key.strip() and key.casefold() not in own)
-    return list(dict.fromkeys(left_out))[:MOST_TOLD]
+    return list(dict.fromkeys(left_out))[:MOST_REPORTED]
 
 
 def _keys(line: str) -> Iterable[str]:

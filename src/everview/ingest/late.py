@@ -43,17 +43,19 @@ def split_late(
     if lates:
         marked = frame.with_columns(is_late.alias(f"_late_{name}") for name, is_late in lates.items())
         any_late = pl.any_horizontal(f"_late_{name}" for name in lates)
-        late = _told(marked.filter(any_late), {name: bounds[name] for name in lates}, entry, manifest, step)
+        late = _describe_late(
+            marked.filter(any_late), {name: bounds[name] for name in lates}, entry, manifest, step
+        )
         frame = marked.filter(~any_late).select(frame.columns)
         lines = {line: frame[column(names.index(line))].cast(pl.Int64) for line in lines}
     newest = {line: greatest for line, times in lines.items() if isinstance(greatest := times.max(), int)}
     oldest = frame[FROM].min()
     counts = frame.height, 0 if late is None else late.height
-    punctuated = _punctuated(frame, lines)
+    punctuated = _greatest_punctuations(frame, lines)
     return frame, late, Arrived(*counts, 0, newest, oldest if isinstance(oldest, int) else None, punctuated)
 
 
-def _punctuated(frame: Frame, lines: Mapping[str, pl.Series]) -> dict[str, int]:
+def _greatest_punctuations(frame: Frame, lines: Mapping[str, pl.Series]) -> dict[str, int]:
     """Return the greatest timestamp of a punctuation on each time line; none if there is no such row."""
     if PUNCTUATES not in frame.columns:
         return {}
@@ -66,8 +68,10 @@ def _any(mask: pl.Series) -> bool:
     return bool(mask.any())
 
 
-def _told(late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: Manifest, step: int) -> Frame:
-    """Late rows with the step, the reason and the row as text; known from the next slice on."""
+def _describe_late(
+    late: Frame, bounds: Mapping[str, int], entry: StreamEntry, manifest: Manifest, step: int
+) -> Frame:
+    """Return late rows with the step, the reason and the row as text; known from the next slice on."""
     reason = pl.coalesce(
         pl.when(pl.col(f"_late_{name}")).then(pl.lit(why_late(name, bound))) for name, bound in bounds.items()
     )

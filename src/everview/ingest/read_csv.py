@@ -128,7 +128,7 @@ class _Csv:
         return usual | file_options(self.entry) | ours
 
     def joined(self, texts: list[str]) -> str:
-        """A record with exactly as many columns as Spark reads, for which Spark does not return the text.
+        """Return the text of a record with just as many columns as Spark reads: Spark returns none for it.
 
         It is written again in the dialect of the file, and so read again as these columns.
         """
@@ -169,7 +169,7 @@ class _Csv:
         return frame.selectExpr(*names, f"{reason} AS {REASON}", f"{RECORD} AS {ORIGINAL}", *place)
 
     def _text(self, position: int) -> str:
-        """An empty field is NULL. Empty quotes are an empty text, and in columns of other types NULL."""
+        """Return a field as text: NULL if it is empty; empty quotes are '', and NULL for other types."""
         name = text_column(position)
         if "emptyvalue" in self.options:
             return name
@@ -189,12 +189,12 @@ class _Csv:
         return try_cast_sql(text, type_, is_text=True)
 
     def _bytes_case(self) -> list[str]:
-        """Bytes that are no text: Java puts U+FFFD in their place."""
+        """Return the WHEN for bytes that are no text: Java replaces them with U+FFFD."""
         why = string_sql(f"it holds U+FFFD, which stands for bytes that are no {encoding_of(self.options)}")
         return [f"WHEN instr({RECORD}, '\ufffd') > 0 THEN {why}"]
 
     def _count_case(self) -> str:
-        """Refuse a record with too many columns, or too few.
+        """Return the WHEN for a record with too many columns, or too few.
 
         Files without a header that were written before columns were added to the stream have fewer.
         """
@@ -206,7 +206,7 @@ class _Csv:
         )
 
     def _count(self) -> str:
-        """Return how many columns a record has: separators are counted, where quoted fields are taken out."""
+        """Return how many columns a record has: the separators outside of quoted fields, plus one."""
         separator, quote = self.dialect.separator, self.dialect.quote
         bare = RECORD
         if quote:

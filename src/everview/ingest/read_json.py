@@ -36,8 +36,8 @@ from everview.operators.base import column
 _LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
-# The beginning of a text that may be a time without a date: such a time, or an escaped sign. The end of a key
-# must not match: then every line would be parsed twice.
+# The beginning of a text that may be a time without a date: such a time, or an escaped character. The end of
+# a key must not match: then every line would be parsed twice.
 TIME_OF_DAY = r'"\s*(?:T[0-9]|[0-9]{1,3}:|[^"\\]{0,4}\\)'
 _OF_LINES = ("linesep", "encoding", "charset")  # options of the reader of lines
 
@@ -180,7 +180,7 @@ class _Json:
         return case_sql([*cases, *required_cases(self.entry)])
 
     def _times_of_day(self, text: str) -> list[str]:
-        """Times without a date: Spark would add the day on which it runs. Most lines hold none, by a look."""
+        """Return the WHENs for times without a date, to which Spark would add the current day."""
         if "timestampformat" in options_of(self.source):
             return []
         cases = []
@@ -192,7 +192,7 @@ class _Json:
         return cases
 
     def _is_more(self) -> str:
-        """Return whether something comes after the object: Spark would leave it out.
+        """Return whether something follows the object: Spark would ignore it.
 
         Where the first closing brace ends the line, nothing does. Else the line must be one value in an
         array, and one in an object: whatever came after it would break one of the two.
@@ -226,6 +226,6 @@ def _wrong(field: Field, text: str) -> str:
 
 
 def _key(name: str) -> str:
-    """Return a key in small letters as it stands in an object."""
+    """Return a key in lower case as it stands in an object."""
     escaped = name.lower().replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

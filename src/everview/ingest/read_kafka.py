@@ -128,7 +128,7 @@ def open_ranges(session: SparkSession, entry: FedEntry, ranges: Sequence[OffsetR
 
 
 def note_topics(session: SparkSession, checkpoint: Files, entries: Iterable[FedEntry]) -> Iterator[str]:
-    """Keep the ids of the topics of Kafka sources, before they are read; yield what is to be said of them."""
+    """Store the ids of the topics of Kafka sources before they are read; yield messages about them."""
     for entry in entries:
         if not reads_kafka(entry):
             continue

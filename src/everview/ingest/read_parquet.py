@@ -105,7 +105,7 @@ class ParquetTask:
     def _rows_of_file(self, path: str) -> Iterator[pa.RecordBatch]:
         name = file_name(path)
         try:
-            with _opened(path) as handle:
+            with _open_parquet_file(path) as handle:
                 parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us", pre_buffer=True)
                 file = _File.of(name, parquet.schema_arrow.names, path, self)
                 if self.found_columns is not None:
@@ -191,7 +191,7 @@ def _constant(text: str | None, size: int) -> pl.Series:
     return pl.Series([text], dtype=pl.String).new_from_index(0, size)
 
 
-def _opened(path: str) -> pa.NativeFile:
+def _open_parquet_file(path: str) -> pa.NativeFile:
     if path.startswith("file:"):
         return arrow_fs.LocalFileSystem().open_input_file(file_name(path))
     filesystem, name = arrow_fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))

@@ -52,7 +52,7 @@ _PACKAGES = {
 
 
 def options_of(source: Source) -> dict[str, str]:
-    """The options of a source by their names in small letters; Spark does not tell them apart either."""
+    """Return the options of a source by their names in lower case; Spark ignores the case, too."""
     return {name.casefold(): value for name, value in source.options}
 
 
@@ -75,7 +75,7 @@ def reads_files(entry: FedEntry) -> bool:
 
 
 def has_versions(entry: FedEntry) -> bool:
-    """Return whether later rows of a source take the place of earlier ones: those of a table with a key."""
+    """Return whether later rows of a source replace earlier ones: those of a table with a key do."""
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None
 
 
@@ -99,7 +99,7 @@ PLACE_OF_FILES = {
 
 
 def columns_sql(columns: Mapping[str, str]) -> list[str]:
-    """Columns by their names, as a SELECT list.
+    """Return columns by their names, as a SELECT list.
 
     >>> columns_sql({"a": "1 + 1"})
     ['1 + 1 AS a']
@@ -239,6 +239,11 @@ def explain_read_error(entry: FedEntry, error: Exception, versions: Mapping[str,
     return StoreError(f"the source of '{entry.name}' failed: {cause(text)}", next_step="check its FROM")
 
 
+def _with_package(package: str) -> str:
+    """Return the environment variable with which Spark, as Everview starts it, loads a package."""
+    return f"PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'"
+
+
 def _without_library(entry: FedEntry, path: str, versions: Mapping[str, str]) -> StoreError:
     scheme = path.partition(":")[0].casefold()
     package = _LIBRARIES.get(scheme)
@@ -246,11 +251,11 @@ def _without_library(entry: FedEntry, path: str, versions: Mapping[str, str]) ->
         return StoreError(
             f"'{entry.name}' reads {path}, and this Spark knows no file system '{scheme}'",
             meant=nearest(scheme, [*_LIBRARIES, "hdfs", "file"]),
-            next_step="check the path, or give Spark the package of that file system: --packages …",
+            next_step="check the path, or give Spark the package of that file system: " + _with_package("…"),
         )
     # Hadoop calls the file system of S3 s3a; s3 is the name that Amazon's own tools use.
     spelt = "s3a" if scheme in ("s3", "s3n") else scheme
-    step = f"run with --packages {package.format(**versions)}"
+    step = f"run with {_with_package(package.format(**versions))}"
     if spelt != scheme:
         step += f", and write {spelt}:{path.partition(':')[2]}"
     return StoreError(
@@ -262,7 +267,7 @@ def _without_source(entry: FedEntry, format_: str, versions: Mapping[str, str]) 
     if format_ in _PACKAGES:
         return StoreError(
             f"'{entry.name}' reads {format_}, and this Spark has no library for it",
-            next_step=f"run with --packages {_PACKAGES[format_].format(**versions)}",
+            next_step=f"run with {_with_package(_PACKAGES[format_].format(**versions))}",
         )
     return StoreError(
         f"'{entry.name}' reads {format_}, and this Spark has no such source",

@@ -89,7 +89,7 @@ def _greatest(times: pl.Series) -> int:
 
 
 def refused_rows(reason: pl.Series, text: pl.Series, step: int, begin: int) -> Frame:
-    """Rows of `<name>$rejected`: the step, the reason, and how each came; known from an instant on."""
+    """Return rows of `<name>$rejected`: the step, the reason, and how each came; known from an instant on."""
     said = pl.DataFrame([reason.cast(pl.String).alias(column(1)), text.cast(pl.String).alias(column(2))])
     counts = {FROM: begin, UNTIL: INFINITY, N: 1}
     times = [pl.lit(t, pl.Int64).alias(name) for name, t in counts.items()]

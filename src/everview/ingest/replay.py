@@ -56,7 +56,7 @@ def is_replayable(entry: StreamEntry) -> bool:
 
 
 def lost_rows(manifest: Manifest, entry: StreamEntry, kind: str) -> str | None:
-    """Return how many rows of a stream are lost that were counted when they came; None if all are there.
+    """Return how many rows of a stream are lost, of those counted when they came; None if all are there.
 
     `kind` is inbox for the rows of a stream that is fed by INSERT, or late or rejected.
 
@@ -269,7 +269,7 @@ def _untaken(kept: Kept, entry: StreamEntry, after_step: int, until: int) -> Dat
 
 
 def _without(rows: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return the rows without as many of each text as are gone; rows of equal text are equal."""
+    """Return the rows without as many of each text as are to be left out; rows of equal text are equal."""
     copies = Window.partitionBy(ORIGINAL).orderBy(FROM)
     numbered = rows.withColumn(_COPY, F.row_number().over(copies)).join(gone, ORIGINAL, "left")
     return numbered.where(f"{_COPY} > coalesce({_GONE}, 0)").select(*rows.columns)

@@ -60,7 +60,7 @@ def lowered_bounds(manifest: Manifest, to: int) -> Manifest:
 
 
 def with_files_as_they_are(manifest: Manifest, changed: Mapping[str, FilesRead], step: int) -> Manifest:
-    """Return a manifest that says of changed files that they were read as they are now."""
+    """Return a manifest that records changed files as read in their present state."""
     reread, told = dict(manifest.reread), dict(manifest.changed)
     for name, read in changed.items():
         times = {uri: (time, step) for uri, (_, time) in read.changed.items()}
@@ -198,7 +198,7 @@ class StreamRewind:
         return None if rows is None else rows.selectExpr("*", f"to_json(struct({shown})) AS {ORIGINAL}")
 
     def _left_behind(self, rows: DataFrame) -> tuple[int, DataFrame, dict[TraceId, tuple[Run, ...]]]:
-        """Return how many rows are after the instant up to which rows count, the others, and all rejected."""
+        """Return how many rows lie after the instant up to which rows count, the others, and all rejected."""
         assert self.reject_after is not None
         far, near = (f"unix_micros({self._line}) {sign} {self.reject_after}L" for sign in (">", "<="))
         trace = TraceId("rejected", self.entry.name)
@@ -319,13 +319,13 @@ class RowTextTask:
             wrong = frame.filter(pl.col(REASON).is_not_null()).select(REASON, ORIGINAL)
             parsed = frame.filter(pl.col(REASON).is_null())
             good, refused = split_refused(parsed, self.entry, self.now, 0)
-            parts = [wrong.cast(pl.String), _shown(good, None, names)]
+            parts = [wrong.cast(pl.String), _show_row(good, None, names)]
             if not refused.is_empty():
-                parts.append(_shown(refused, refused[REJECTION_REASON], names))
+                parts.append(_show_row(refused, refused[REJECTION_REASON], names))
             yield from pl.concat(parts).to_arrow().cast(output).to_batches()
 
 
-def _shown(rows: pl.DataFrame, reason: pl.Series | None, names: tuple[str, ...]) -> pl.DataFrame:
+def _show_row(rows: pl.DataFrame, reason: pl.Series | None, names: tuple[str, ...]) -> pl.DataFrame:
     said = pl.Series([None] * rows.height, dtype=pl.String) if reason is None else reason.cast(pl.String)
     return pl.DataFrame([said.alias(REASON), row_text(rows, names).cast(pl.String).alias(ORIGINAL)])
 

@@ -25,7 +25,7 @@ STAMPED = "the clock stamps it on ARRIVAL, so no value can be given"
 
 
 def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:
-    """Rows that hold from these instants on.
+    """Return records as a frame of rows that hold from these instants on.
 
     >>> frame_of([("a", 5)], [T.STRING, T.TIMESTAMP], [5]).select("c0", FROM).rows()
     [('a', 5)]
@@ -57,7 +57,7 @@ def record_by_position(row: Sequence[object], columns: Schema) -> Record:
 def record_of(
     names: Sequence[object], values: Sequence[object], columns: Schema, defaults: Defaults = ()
 ) -> Record:
-    """A row by the names of its columns, as a record; a column that is not named has its default, or NULL.
+    """Return a row, given by column names, as a record; a column that is not named has its default or NULL.
 
     >>> record_of(["ts"], [datetime(1970, 1, 1, 0, 0, 1)], Schema.of(("v", T.INT), ("ts", T.TIMESTAMP)))
     (None, 1000000)
@@ -91,7 +91,7 @@ def match_columns(names: Sequence[object], columns: Schema) -> dict[str, int]:
 
 
 def _is_text(value: str) -> bool:
-    """Return whether a string of Python is text: a half of a surrogate pair is none, and has no UTF-8."""
+    """Return whether a Python string is text: one with a lone surrogate has no UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -102,7 +102,7 @@ def _is_text(value: str) -> bool:
 def fit_value(value: object, field: Field) -> object:
     """Convert a Python value: times to microseconds, dates to days; raise an error if it does not fit."""
     plain = python_value(value)
-    found = _counted(plain, field.type)
+    found = _convert_value(plain, field.type)
     if found is None and plain is not None:
         raise StoreError(
             f"the column '{field.name}' takes {field.type}, not {shown_value(value)}",
@@ -112,7 +112,7 @@ def fit_value(value: object, field: Field) -> object:
 
 
 def python_value(value: object) -> object:
-    """Values of numpy as those of Python, and what pandas and numpy have for no value as None.
+    """Return the Python value for one of NumPy; None for what pandas and NumPy have for a missing value.
 
     >>> import numpy
     >>> python_value(numpy.int64(5)), python_value(numpy.bool_(True)), python_value(numpy.datetime64("NaT"))
@@ -148,7 +148,7 @@ def shown_value(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _counted(value: object, type_: T.DataType) -> object:
+def _convert_value(value: object, type_: T.DataType) -> object:
     """Return the value as a value of the type; None if it is none."""
     match value:
         case datetime() if type_ == T.TIMESTAMP:
@@ -178,7 +178,7 @@ def _counted(value: object, type_: T.DataType) -> object:
 
 
 def _near(value: Decimal) -> Decimal:
-    """The value, or one that every type rounds alike, if its exponent is so big that its text is endless."""
+    """Return the value, or one that every type rounds alike if its exponent makes its text endless."""
     if not value.is_finite() or not value or abs(value.adjusted()) < _DIGITS:
         return value
     return Decimal(1).scaleb(_DIGITS if value.adjusted() > 0 else -_DIGITS).copy_sign(value)

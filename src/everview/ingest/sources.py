@@ -46,7 +46,7 @@ from everview.operators.columnar.frame import FROM, UNTIL, N
 class Sources:
     """All sources of a store, in one frame; rows of source i have i in the column SOURCE.
 
-    `carried` has for each source what its rows bring along, by the keys of the lanes that it is for.
+    `projections` has for each source the input projections of its lanes, by the keys of the lanes.
     `differences` is an accumulator: tasks add how the columns of files differ from those declared. `in_slots`
     puts the columns of one source, by its number, into the slots of all sources.
     """
@@ -186,7 +186,7 @@ def open_source(
     files: Sequence[str] | None = None,
     ranges: Sequence[OffsetRange] | None = None,
 ) -> DataFrame:
-    """One source: the columns of its stream or table, the reason if a row was refused, its original text.
+    """Open one source: the columns of its stream or table, the reason of a refused row, its original text.
 
     It is a stream, or, if files or ranges of Kafka's offsets are given, the rows of those.
     """

@@ -50,7 +50,9 @@ def settle_keys(
     """Write the changes of a table and the rejected rows of a batch that the intake has written."""
     task = KeyTask(entry, files, begin, step)
     if sum(run.rows for run in (*held, *came)) <= COMPARE_ON_DRIVER:
-        read = [[_placed(files.read_frame(run.path), run, entry) for run in runs] for runs in (held, came)]
+        read = [
+            [_place_columns(files.read_frame(run.path), run, entry) for run in runs] for runs in (held, came)
+        ]
         return by_trace(task.settle(*(stack_frames(frames) if frames else None for frames in read)))
     own = spark_schema(entry.columns.types)
     places = [
@@ -78,7 +80,7 @@ def _read(session: SparkSession, files: Files, runs: Sequence[Run], schema: S.St
     return session.range(0, len(runs), 1, parts).mapInArrow(read, schema)
 
 
-def _placed(rows: Frame, run: Run, entry: TableEntry) -> Frame:
+def _place_columns(rows: Frame, run: Run, entry: TableEntry) -> Frame:
     """Return the rows of a run with the columns that there are now."""
     none = {i: series_of([None], type_) for i, type_ in enumerate(entry.columns.types)}
     layout = layout_of(run, range(len(run.places)), none) if run.places else None

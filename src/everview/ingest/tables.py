@@ -51,7 +51,7 @@ def scan_of(entry: TableEntry) -> P.ScanOperator:
 def change_of(
     entry: TableEntry, rows: Selection, assignments: Assignments | None, at: Chronon, number: int
 ) -> Change:
-    """An UPDATE, or a DELETE without assignments, as SQL over the columns of the table and its relations."""
+    """Return an UPDATE, or a DELETE if nothing is assigned, as SQL over the table and its relations."""
     names: dict[Expression, Expression] = {}
     names |= _names(entry.columns.under(rows.relation), [P.column(i) for i in range(len(entry.columns))])
     plans = plans_of(rows)
@@ -144,7 +144,7 @@ def carry_out(
 
 
 def as_relation(name: str, rows: DataFrame, size: int) -> DataFrame:
-    """Rows with the columns c0, c1, … as a relation beside a table."""
+    """Return rows with the columns c0, c1, … as a relation beside a table."""
     pairs = enumerate(relation_columns(name, size))
     return rows.selectExpr(*(f"{P.column(i)} AS {column}" for i, column in pairs))
 

@@ -13,11 +13,11 @@ from everview.storage.runs import TraceId
 
 
 def waiting_rows(files: Files, manifest: Manifest, names: Iterable[str]) -> dict[str, int]:
-    """How many rows of each stream or table wait; only runs in which some do and some do not are read."""
-    return {name: _waiting(files, manifest, TraceId("inbox", name)) for name in names}
+    """Return how many rows of each stream or table wait; a run is read only if a part of its rows wait."""
+    return {name: _count_waiting(files, manifest, TraceId("inbox", name)) for name in names}
 
 
-def _waiting(files: Files, manifest: Manifest, trace: TraceId) -> int:
+def _count_waiting(files: Files, manifest: Manifest, trace: TraceId) -> int:
     number = 0
     for run in manifest.runs(trace):
         if run.least_from > manifest.bound:

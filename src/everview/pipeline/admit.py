@@ -67,13 +67,13 @@ def admit_rows(
         grown = before.with_traces({trace: left, part: (*before.runs(part), *runs)})
         written = kept.new_rows(P.ScanOperator(entry.name, entry.columns.types), begin - 1, INFINITY, runs)
         assert written is not None
-        after = _counted(grown, entry, kind, number, written, writer.now())
+        after = _count_admitted(grown, entry, kind, number, written, writer.now())
         idle = number - _rows_with_effect(writer, views, before, entry, written)
         writer.commit_step(before, replace(after, step=step))
         return Admission(name, number, begin, idle, found.refused)
 
 
-def _counted(
+def _count_admitted(
     manifest: Manifest, entry: StreamEntry, kind: str, number: int, rows: DataFrame, now: int
 ) -> Manifest:
     """Return the manifest with the rows counted as taken, and as late or rejected no longer."""
@@ -104,7 +104,7 @@ def _rows_with_effect(
 
 
 def _require_exact(views: CompiledStore, entry: StreamEntry, name: str) -> None:
-    """Refuse rows to which a view could give no exact meaning, and rows that a view reads as not taken."""
+    """Refuse REPLAY if a view could give the rows no exact meaning, or reads them as late or rejected."""
     for view, plan in {n: v.physical for n, v in views.views.items()}.items():
         if any(scan.relation == name for scan in scans_of([plan])):
             raise PlanError(

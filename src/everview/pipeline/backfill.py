@@ -151,14 +151,14 @@ class Backfill:
                     admitted = manifest.admitted(scan.relation)
                     scans[scan] = unite(scans[scan], kept.new_rows(scan, own.b0, own.b1, admitted))
         self._step += 1
-        if bound < manifest.bound:
-            self.report(BackfillProgress(self.names, f"computed up to {instant_words(bound)}"))
         done = evaluate_slice(
             kept.session, self.files, store.settings.partitions, self._plans, scans, self.traces,
             self._step, slices, named=lambda operator: self._origin.get(operator, operator).name,
         )  # fmt: skip
         self.traces = {**self.traces, **done.traces}
         self.bound = bound
+        if bound < manifest.bound:
+            self.report(BackfillProgress(self.names, f"computed up to {instant_words(bound)}"))
 
     def runs_in_store(self) -> dict[TraceId, tuple[Run, ...]]:
         """Return all that it wrote, with paths below the root of the store."""

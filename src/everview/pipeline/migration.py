@@ -1,4 +1,4 @@
-"""Views whose plans would come out different now take the new plans over while they run (DESIGN section 9).
+"""Views that would be compiled to another plan now change to it while they run (DESIGN section 9).
 
 A later release, another rewrite rule or another strategy makes another plan for the same view; its state
 belongs to the old one. The new plan starts from the rows that are kept and from those that come from now on,
@@ -28,7 +28,7 @@ from everview.execute.slices import with_plans
 from everview.execute.tasks import write_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import Backfill, BackfillProgress
-from everview.pipeline.views import protected
+from everview.pipeline.views import protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
@@ -69,13 +69,15 @@ def begin_migrations(
             except Exception as error:
                 if is_of_the_machine(error):
                     raise failure(error) from error
-                after = _refused(after, wanted, lengths, failure(error))
+                after = _keep_old_plans(after, wanted, lengths, failure(error))
         writer.commit_step(before, forget(after, views.catalog, beside.operator_names()))
         return end_migrations(writer, beside) or beside
 
 
-def _refused(after: Manifest, wanted: Mapping[str, str], names: Iterable[str], error: Exception) -> Manifest:
-    """Return the manifest with views that keep their plans because the new ones fail; tell of it."""
+def _keep_old_plans(
+    after: Manifest, wanted: Mapping[str, str], names: Iterable[str], error: Exception
+) -> Manifest:
+    """Return the manifest with views that keep their plans because the new ones fail; warn of it."""
     shown = ", ".join(f"'{name}'" for name in names)
     warnings.warn(f"the new plans of {shown} fail, and the old ones stay: {error}", stacklevel=3)
     kept = {name: replace(after.plans[name], stays=True, refused=wanted[name]) for name in names}
@@ -131,7 +133,7 @@ def _begun(
     backfill = Backfill(writer, target, names, report, uuid.uuid4().hex, kept)
     running = views.operator_names()
     traces: dict[TraceId, tuple[Run, ...]] = {TraceId("view", next_name(name)): () for name in names}
-    with protected(writer, backfill, before):
+    with protect_files(writer, backfill, before):
         backfill.advance(before, last=True)
         for trace, runs in backfill.runs_in_store().items():
             if trace.kind == "view":
@@ -157,7 +159,7 @@ def end_migrations(writer: StoreWriter, views: CompiledStore) -> CompiledStore |
     after = before
     for name, plan in due.items():
         hidden = TraceId("view", next_name(name))
-        runs = _spliced(writer, before, name, views.plans[name])
+        runs = _splice_changes(writer, before, name, views.plans[name])
         moved = {TraceId("view", name): runs, hidden: (), TraceId("complete", name): ()}
         kept = {**after.plans, name: KeptPlan(plan.plan, plan.compiled)}
         after = replace(after.with_traces(moved), plans=kept)
@@ -167,7 +169,7 @@ def end_migrations(writer: StoreWriter, views: CompiledStore) -> CompiledStore |
     return writer.compiled(views.catalog, views)
 
 
-def _spliced(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> tuple[Run, ...]:
+def _splice_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> tuple[Run, ...]:
     """Return the changes of a view up to the bound, and from then on those of its next plan.
 
     Only runs with rows that hold beyond the bound are written anew.

@@ -35,7 +35,7 @@ from everview.ingest.replay import Replay, write_waiting_rows
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.pipeline.backfill import BackfillProgress
-from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protected
+from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
 from everview.storage import manifest as manifests
@@ -98,7 +98,7 @@ class StoreRepair:
         return compile_store(self.diagnosis.catalog, self.manifest.starts, None, stored)
 
     def _plan_plans(self) -> None:
-        """Forget damaged plans; a view that is not compiled to the same plan again must be computed anew.
+        """Drop damaged plans; a view that is not compiled to the same plan again must be computed anew.
 
         Plans that were about to take over begin again with the next run. Views that were set aside are
         computed, too.
@@ -123,7 +123,7 @@ class StoreRepair:
         self.manifest = self.manifest.with_traces(gone)
 
     def _name_rows_that_are_gone(self) -> None:
-        """Name the rows of sources that cannot be read again, where that is to be done."""
+        """Name the rows that would have to be read again from their sources and cannot be."""
         found = self.diagnosis
         for entry in found.catalog if found.read_again else ():
             if not isinstance(entry, StreamEntry) or entry.source is None:
@@ -295,7 +295,10 @@ class StoreRepair:
             return replace(whole, step=manifest.step + 1)
         names, change = self._names(), self._change()
         plan = plan_backfill(self.writer, change, names, manifest, self.report)
-        with protected(self.writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
+        with (
+            protect_files(self.writer, plan.backfill, manifest),
+            explained_failures(doing=doing_words(names)),
+        ):
             plan.backfill.advance(manifest, last=True)
             return joined_manifest(self.writer, change, plan, manifest)
 

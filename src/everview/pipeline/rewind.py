@@ -44,7 +44,7 @@ from everview.ingest.rewind import (
 )
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
 from everview.pipeline.backfill import BackfillProgress
-from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protected
+from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
 from everview.query.rewind import RewindNotes
@@ -52,7 +52,7 @@ from everview.storage.manifest import Manifest, Rewound
 from everview.storage.plans import PlanReader
 from everview.storage.runs import Run, TraceId
 
-_REWOUND = 100  # of which followers of changes are told
+_REWOUND = 100  # which followers of changes are told of
 
 
 @dataclass
@@ -316,7 +316,10 @@ class StoreRewind:
         """Return the manifest with the views computed anew."""
         change, names = self._change(), self._views
         plan = plan_backfill(self.writer, change, names, manifest, self.report)
-        with protected(self.writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
+        with (
+            protect_files(self.writer, plan.backfill, manifest),
+            explained_failures(doing=doing_words(names)),
+        ):
             plan.backfill.advance(manifest, last=True)
             return joined_manifest(self.writer, change, plan, manifest)
 

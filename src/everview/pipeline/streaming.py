@@ -29,7 +29,7 @@ _INTERVAL = re.compile(
 
 
 def require_interval(interval: str) -> None:
-    """Raise an error if a text is no interval between two steps."""
+    """Raise an error if a text is not an interval between two steps."""
     if not _INTERVAL.fullmatch(interval):
         raise StoreError(f"{interval!r} is no interval", next_step="give one like '1 second'")
 

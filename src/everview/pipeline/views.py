@@ -141,7 +141,7 @@ def change_views(
     require_no_corrections(writer.store.files, manifest, change.catalog, plans, names)
     entries = [e for e in change.catalog if isinstance(e, QueryEntry) and e.name in names]
     require_evaluable(writer.session, entries, plans)
-    with protected(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
+    with protect_files(writer, plan.backfill, manifest), explained_failures(doing=doing_words(names)):
         if pause is not None:
             if not plan.incomplete and not plan.backfill.reads_events:
                 plan.backfill.advance(manifest, last=False)
@@ -177,14 +177,14 @@ def _check_evaluable(writer: StoreWriter, change: ViewChange, manifest: Manifest
 
 
 def doing_words(names: tuple[str, ...]) -> str:
-    """Return what could not be done if the computation of some views fails."""
+    """Return what could not be done, in words, if the computation of some views fails."""
     shown = ", ".join(f"'{name}'" for name in names)
     return f"the view{'s' if len(names) > 1 else ''} {shown} cannot be computed"
 
 
 @contextmanager
-def protected(writer: StoreWriter, backfill: Backfill, manifest: Manifest) -> Iterator[None]:
-    """Keep clean-up away from the files that a backfill writes, and those of the manifest that it reads."""
+def protect_files(writer: StoreWriter, backfill: Backfill, manifest: Manifest) -> Iterator[None]:
+    """Keep the files that a backfill writes, and those of the manifest that it reads, from clean-up."""
     folder, store = f"{BACKFILL}/{backfill.token}/", writer.store
     store.in_progress.add(folder)
     store.in_use = manifest.paths()
@@ -261,7 +261,7 @@ def event_stream_begin(
     """Return the instant after which an event stream that misses rows is complete; refuse it if none is.
 
     Its rows depend on rows of its inputs that are at most its look-back older: a NOT EXISTS that looks back
-    further would see an absence that is none.
+    further would report an absence that is not one.
     """
     back = event.timing.look_back(event.lines[0])
     if back is None:

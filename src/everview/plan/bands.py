@@ -127,7 +127,12 @@ def to_time_band(part: Expression, size: int) -> TimeBand | None:
     if later.column >= size:
         return TimeBand(earlier.column, later.column - size, low, high, earlier.sums, later.sums)
     return TimeBand(
-        later.column, earlier.column - size, _negated(high), _negated(low), later.sums, earlier.sums
+        later.column,
+        earlier.column - size,
+        _negate_comparison(high),
+        _negate_comparison(low),
+        later.sums,
+        earlier.sums,
     )
 
 
@@ -162,7 +167,7 @@ def _ends(operator: str, apart: int) -> tuple[int | None, int | None]:
     return apart, None
 
 
-def _negated(end: int | None) -> int | None:
+def _negate_comparison(end: int | None) -> int | None:
     return None if end is None else -end
 
 

@@ -81,7 +81,8 @@ def json_object(columns: Sequence[AnswerColumn], values: Sequence[Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """
+    """Return a number as JSON, or its name if JSON has no such number.
+
     >>> _number(19.805), _number(float("-inf")), _number(float("nan"))
     ('19.805', '-Infinity', 'NaN')
     """

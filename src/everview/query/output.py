@@ -38,10 +38,10 @@ def tag_rows(
     names = _names(columns)
     events = _events(rows, names).filter((F.col(_AT) > after) & (F.col(_AT) <= min(upto, _LAST)))
     changed = _changes(events.repartitionByRange(_AT), _AT, *names)
-    copies = _copied(changed, F.abs(N))
+    copies = _copy_rows(changed, F.abs(N))
     record = F.struct(*names)
     gone, come = F.when(F.col(N) < 0, record).alias(_OLD), F.when(F.col(N) > 0, record).alias(_NEW)
-    steps = copies.select(_AT, gone, come) if key is None else _paired(copies, _names(key), gone, come)
+    steps = copies.select(_AT, gone, come) if key is None else _pair_records(copies, _names(key), gone, come)
     old, new = F.col(_OLD), F.col(_NEW)
     tag = F.when(old.isNull(), "+").when(new.isNull(), "-").otherwise("u")
     shown = F.coalesce(new, old)
@@ -53,7 +53,7 @@ def tag_rows(
     return ordered.select("tag", _instant(F.col(_AT)).alias("at"), *names, "old")
 
 
-def _paired(copies: DataFrame, key: Sequence[str], gone: SparkColumn, come: SparkColumn) -> DataFrame:
+def _pair_records(copies: DataFrame, key: Sequence[str], gone: SparkColumn, come: SparkColumn) -> DataFrame:
     """Pair deleted and inserted records for each key and instant; NULL where one of them has no partner."""
     both = copies.groupBy(_AT, *key).agg(
         F.sort_array(F.collect_list(gone)).alias(_OLD), F.sort_array(F.collect_list(come)).alias(_NEW)
@@ -90,7 +90,7 @@ def snapshot_rows(rows: DataFrame, columns: int, t: Chronon) -> DataFrame:
     """Return the records that hold at t, each as often as it occurs (paper 1, equation 17)."""
     names = _names(columns)
     held = rows.filter((F.col(FROM) <= t) & (F.col(UNTIL) > t))
-    return _copied(held.groupBy(*names).agg(F.sum(N).alias(N)), F.col(N)).select(*names)
+    return _copy_rows(held.groupBy(*names).agg(F.sum(N).alias(N)), F.col(N)).select(*names)
 
 
 def _events(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -105,7 +105,7 @@ def _changes(events: DataFrame, *by: str) -> DataFrame:
     return events.groupBy(*by).agg(F.sum(N).alias(N)).filter(F.col(N) != 0)
 
 
-def _copied(rows: DataFrame, count: SparkColumn) -> DataFrame:
+def _copy_rows(rows: DataFrame, count: SparkColumn) -> DataFrame:
     """Repeat every row as often as its multiplicity says."""
     return rows.withColumn("_copy", F.explode(F.array_repeat(F.lit(1), count.cast("int"))))
 

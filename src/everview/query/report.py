@@ -44,7 +44,7 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
 
 
 def show_names(names: Sequence[str], aside: Mapping[str, str]) -> Report:
-    """Return names, one a line, with what was set aside and why.
+    """Return names, one a line; with each that was set aside, the reason.
 
     >>> print(show_names(["sums", "odd"], {"odd": "no memory"}))
     sums

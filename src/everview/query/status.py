@@ -224,7 +224,7 @@ def _known(t: Chronon) -> str:
     return "not known yet" if t < UNDATED else f"known to {instant_words(t)}"
 
 
-def _shown(t: Chronon) -> str:
+def _show_instant(t: Chronon) -> str:
     return "nothing known yet" if t < UNDATED else instant_words(t)
 
 
@@ -234,13 +234,13 @@ def _lines(status: Status) -> list[str]:
     if status.streams:
         header = ["stream", "watermark", "rows", "late", "rejected", "waiting", ""]
         rows = [
-            [s.name, _shown(s.watermark), *_numbers(s.rows, s.late, s.rejected, s.waiting), s.note]
+            [s.name, _show_instant(s.watermark), *_numbers(s.rows, s.late, s.rejected, s.waiting), s.note]
             for s in status.streams
         ]
         lines += ["", *table_lines(header, rows)]
     if status.views:
         rows = [
-            [v.name, _shown(v.watermark), instant_words(v.since), f"{v.bytes:,}", v.note]
+            [v.name, _show_instant(v.watermark), instant_words(v.since), f"{v.bytes:,}", v.note]
             for v in status.views
         ]
         header = ["view", "watermark", "complete since", "bytes", ""]

@@ -64,7 +64,7 @@ def event_meaning(plan: N.Node, inputs: EventInputs, instants: Iterable[Chronon]
 
 
 def visible_rows(rows: Bag, lines: Sequence[int], bounds: Sequence[Chronon]) -> Bag:
-    """σ[p1 ≤ b1 ∨ … ∨ pk ≤ bk]: the rows that are visible at the bounds of the time lines (definition 23).
+    """Return σ[p1 ≤ b1 ∨ … ∨ pk ≤ bk]: the rows that are visible at the bounds of the time lines (def. 23).
 
     `lines` are the positions of the time lines.
     """
@@ -79,7 +79,7 @@ def visible_rows(rows: Bag, lines: Sequence[int], bounds: Sequence[Chronon]) -> 
 def increment_rows(
     rows: Bag, lines: Sequence[int], before: Sequence[Chronon], after: Sequence[Chronon]
 ) -> Bag:
-    """σ[(∨ p ≤ new) ∧ ¬(∨ p ≤ old)]: what becomes visible in a step (definition 26)."""
+    """Return σ[(∨ p ≤ new) ∧ ¬(∨ p ≤ old)]: what becomes visible in a step (definition 26)."""
     return visible_rows(rows, lines, after) - visible_rows(rows, lines, before)
 
 

@@ -4,6 +4,6 @@
     query, changes, status, shell:  ServedAccess ── socket ──→ Server
 
 `access.py` says what can be asked of a store, and answers it in this process; `client.py` asks the server
-the same. `place.py` has the socket, `protocol.py` the messages, `rows.py` the rows of an answer, `server.py`
-the server. A client imports neither Spark nor the parser.
+the same. `socket_file.py` has the socket, `protocol.py` the messages, `rows.py` the rows of an answer,
+`server.py` the server. A client imports neither Spark nor the parser.
 """

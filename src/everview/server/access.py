@@ -65,15 +65,16 @@ class LocalAccess:
             report = self._db.execute(sql)
             assert isinstance(report, Report)
             return report
-        return _fetched(self._db.query(sql, as_of, **parameters), most)
+        return _fetch_frame(self._db.query(sql, as_of, **parameters), most)
 
     def changes(self, view: str, encoding: str, since: int | None, most: int | None) -> FetchedAnswer:
         self._load_names()
-        return _fetched(self._db.changes(view, encoding, since), most)
+        return _fetch_frame(self._db.changes(view, encoding, since), most)
 
     def new_changes(self, view: str, encoding: str, seen: int | None) -> tuple[FetchedAnswer | None, int]:
-        """A step may end between two reads of the store. Then it is unknown which step the changes include,
-        and the store is read again. Nothing is computed before the rows are fetched.
+        """Read again if a step ended meanwhile: it is unknown then which step the changes include.
+
+        Nothing is computed before the rows are fetched.
         """
         self._load_names()
         while True:
@@ -82,7 +83,7 @@ class LocalAccess:
                 return None, seen
             frame = self._db.changes(view, encoding, seen)
             if self._db.manifest().step == before:
-                return _fetched(frame), before
+                return _fetch_frame(frame), before
 
     def status(self) -> Report:
         return self._db.status().report()
@@ -102,7 +103,7 @@ class LocalAccess:
         for statement in self._db.statements(sql):
             answer = self._db.carry_out(statement)
             if answer is not None:
-                yield answer if isinstance(answer, (str, Report)) else _fetched(answer, most)
+                yield answer if isinstance(answer, (str, Report)) else _fetch_frame(answer, most)
 
     def run(self, finish: bool) -> RunDone:
         done = self._db.run(finish)
@@ -114,7 +115,7 @@ class LocalAccess:
         self._db.execute("")
 
 
-def _fetched(frame: DataFrame, most: int | None = None) -> FetchedAnswer:
+def _fetch_frame(frame: DataFrame, most: int | None = None) -> FetchedAnswer:
     from everview.query.answers import fetch_answer
 
     return fetch_answer(frame, most)

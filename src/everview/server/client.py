@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everview.errors import EverviewError, Fault, StoreError
 from everview.query.answers import FetchedAnswer
 from everview.server import protocol as M
-from everview.server.place import require_own_folder, socket_path
 from everview.server.rows import decode_rows
+from everview.server.socket_file import require_own_folder, socket_path
 
 if TYPE_CHECKING:
     from everview.query.report import Report
@@ -61,7 +61,7 @@ class ServedAccess:
     def __init__(self, path: str, place: Path, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.meanwhile = meanwhile
         self._path = path
-        self._place = place
+        self._socket_path = place
 
     def query(
         self, sql: str, as_of: str | None, parameters: Mapping[str, str], most: int | None
@@ -114,7 +114,7 @@ class ServedAccess:
         """Send a request and yield its replies: messages, and rows as bytes.
 
         Warnings are shown; an error of the request is raised. The connection ends with the generator, and
-        the server then stops to work on the request.
+        the server then stops working on the request.
         """
         try:
             connection = self.connect()
@@ -154,7 +154,7 @@ class ServedAccess:
         """Open a connection to the server."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(str(self._place))
+            connection.connect(str(self._socket_path))
         except OSError:
             connection.close()
             raise

@@ -28,8 +28,8 @@ from everview.query.report import Report
 from everview.server import protocol as M
 from everview.server.access import LocalAccess
 from everview.server.client import ServedAccess, stopped_error
-from everview.server.place import make_folder, socket_path
 from everview.server.rows import encode_rows
+from everview.server.socket_file import make_folder, socket_path
 
 if TYPE_CHECKING:
     from everview.database import Database
@@ -69,7 +69,7 @@ class Connection:
             raise ClientGone from None
 
     def leave(self) -> None:
-        """Give the client up."""
+        """Give up the client."""
         self.gone.set()
         self.writer.transport.abort()
 
@@ -81,7 +81,7 @@ class Server:
         self.writing = threading.Lock()
         self._path = path
         self._db = db
-        self._place = socket_path(path)
+        self._socket_path = socket_path(path)
         self._loop = asyncio.new_event_loop()
         self._threads = ThreadPoolExecutor(_MOST_REQUESTS, "everview-request")
         self._own = threading.local()  # of a thread: its reader, and its connection
@@ -91,11 +91,11 @@ class Server:
 
     def start(self) -> None:
         """Listen at the socket. The lock of the store is held: a socket that is there is a stale one."""
-        make_folder(self._place.parent)
+        make_folder(self._socket_path.parent)
         self.remove_socket()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self._place))  # in a folder that nobody else may enter
-        self._place.chmod(0o600)
+        listener.bind(str(self._socket_path))  # in a folder that nobody else may enter
+        self._socket_path.chmod(0o600)
         self._caught.__enter__()
         self._show_warning, warnings.showwarning = warnings.showwarning, self.pass_warning_on
         warnings.simplefilter("always", UserWarning)  # what one client was shown is new to the next
@@ -110,14 +110,14 @@ class Server:
     def _ask_itself(self) -> None:
         question = M.Ask("SELECT 1 AS one", None, {}, 1)
         with suppress(EverviewError):  # of a server that is stopped meanwhile
-            list(ServedAccess(self._path, self._place).replies(question))
+            list(ServedAccess(self._path, self._socket_path).replies(question))
 
     def remove_socket(self) -> None:
-        """Let no other client come."""
-        self._place.unlink(missing_ok=True)
+        """Remove the socket, so that no other client connects."""
+        self._socket_path.unlink(missing_ok=True)
 
     def stop(self, failure: BaseException | None = None) -> None:
-        """Stop to listen; let the statement under way end; tell the other clients that the server stops.
+        """Stop listening; let the current statement end; tell the other clients that the server stops.
 
         With the failure of a step, they are told that.
         """
@@ -140,13 +140,13 @@ class Server:
     def _last_words(self, failure: BaseException | None) -> M.Failed:
         if failure is None:
             return M.Failed(str(stopped_error(self._path)), fault=False)
-        found = _failed(failure)
+        found = _failure_reply(failure)
         return M.Failed(f"the server of the store {self._path} has ended: {found.text}", found.fault)
 
     async def _close(self, last_words: M.Failed) -> None:
         self._listening.close()
         changing = [task for connection, task in self._connections.items() if connection.writes]
-        if changing:  # their statements have ended, and they are about to be told
+        if changing:  # their statements have ended, and their replies are on the way
             await asyncio.wait(changing, timeout=_FLUSH)
         told = dict(self._connections)
         for connection in told:
@@ -172,7 +172,7 @@ class Server:
             if request is not None:
                 await self._have_answered(request, reader, connection)
         except (asyncio.IncompleteReadError, TimeoutError, M.ProtocolError, ConnectionError, ClientGone):
-            pass  # nobody is there to be told, or nobody who would understand it
+            pass  # the client is gone, or would not understand the message
         finally:
             del self._connections[connection]
             writer.close()
@@ -180,7 +180,7 @@ class Server:
     async def _have_answered(
         self, request: M.Request, reader: asyncio.StreamReader, connection: Connection
     ) -> None:
-        """Have a request answered in a thread; cancel it if the client goes, or sends anything more."""
+        """Answer a request in a thread; cancel it if the client leaves, or sends anything more."""
         work = self._loop.run_in_executor(self._threads, self._answer, request, connection)
         going = asyncio.ensure_future(reader.read(1))
         both: set[asyncio.Future[Any]] = {work, going}
@@ -210,7 +210,7 @@ class Server:
             pass
         except BaseException as error:  # a panic of Polars is not an Exception
             with suppress(ClientGone):
-                connection.send(M.message_frame(_failed(error)))
+                connection.send(M.message_frame(_failure_reply(error)))
         finally:
             self._own.connection = None
 
@@ -338,7 +338,7 @@ def _batch(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
     return list(islice(rows, _BATCH))
 
 
-def _failed(error: BaseException) -> M.Failed:
+def _failure_reply(error: BaseException) -> M.Failed:
     """Return an error as the command line would show it."""
     if isinstance(error, EverviewError):
         return M.Failed(EverviewError.__str__(error), isinstance(error, Fault))

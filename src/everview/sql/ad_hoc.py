@@ -81,7 +81,7 @@ def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> OrderA
 
 
 def _is_all(limit: exp.Expr) -> bool:
-    """Return whether it is LIMIT ALL, which is none."""
+    """Return whether it is LIMIT ALL, which means no limit."""
     return isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL"
 
 

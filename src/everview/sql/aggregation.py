@@ -42,7 +42,7 @@ def output_name(expression: Expression) -> str:
 
 
 def _bare(expression: Expression) -> Expression:
-    """Columns without their relation, aggregates by their text: for a name only."""
+    """Return an expression for a name: columns without their relation, aggregates by their text."""
     shown: dict[Expression, Expression] = {}
     for part in expression.walk():
         if isinstance(part, Column):
@@ -138,7 +138,7 @@ def bind_aggregation(
 
 
 def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expression | AggregateCall, str]:
-    """Names for the columns of the Aggregate node: by what they are, so that equal ones can be shared."""
+    """Return names for the columns of the Aggregate node: equal columns get equal names and can be shared."""
     taken: set[str] = set()
     names: dict[Expression | AggregateCall, str] = {}
     wishes: list[tuple[Expression | AggregateCall, str]] = [(k, output_name(k)) for k in keys]

@@ -34,7 +34,7 @@ from everview.sql.script import Script, parse_one
 
 
 def bind_add_columns(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """ALTER STREAM | TABLE name ADD COLUMNS [IF NOT EXISTS] (…)."""
+    """Bind ALTER STREAM | TABLE name ADD COLUMNS [IF NOT EXISTS] (…)."""
     with script.blame(node.this):
         entry = catalog.get(node.name)
         if not isinstance(entry, (StreamEntry, TableEntry)) or entry is CLOCK_ENTRY:
@@ -61,14 +61,14 @@ def _without_columns(entry: Entry) -> SqlError:
 
 
 def bind_rename(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """ALTER STREAM | TABLE | VIEW name RENAME TO name."""
+    """Bind ALTER STREAM | TABLE | VIEW name RENAME TO name."""
     with script.blame(node.this):
         entry = catalog.get(node.name)
         _require_kind(node, entry)
     new_name = node.args["to"].name
     with script.blame(node.args["to"]):
         catalog.copy().rename(entry.name, new_name)
-        return S.Rename(entry.name, new_name, _rewritten(entry, new_name, catalog))
+        return S.Rename(entry.name, new_name, _rewrite_entries(entry, new_name, catalog))
 
 
 def _require_kind(node: exp.Expr, entry: Entry) -> None:
@@ -79,7 +79,7 @@ def _require_kind(node: exp.Expr, entry: Entry) -> None:
         )
 
 
-def _rewritten(entry: Entry, new_name: str, catalog: Catalog) -> tuple[Entry, ...]:
+def _rewrite_entries(entry: Entry, new_name: str, catalog: Catalog) -> tuple[Entry, ...]:
     """Return the entries with SQL that names an entry, with its new name; they mean the same as before."""
     names = {
         f"{entry.name}{part}".casefold(): _name_sql(new_name, part) for part in ("", "$late", "$rejected")
@@ -162,7 +162,7 @@ def _renamed_query(entry: Entry, catalog: Catalog, names: Mapping[str, str]) -> 
         qualifier = column.args.get("table")
         if qualifier is not None and _is(qualifier, names) and _qualifies(column, qualifier.name, named):
             named[ast.span(qualifier)] = names[qualifier.name.casefold()]
-    return _replaced(entry.sql, named)
+    return _replace_names(entry.sql, named)
 
 
 def _is(name: exp.Expr, names: Mapping[str, str]) -> bool:
@@ -190,7 +190,7 @@ def _renamed_condition(sql: str, names: Mapping[str, str]) -> str:
     tree = parse_one(prefix + sql)
     tables = (column.args.get("table") for column in tree.find_all(exp.Column))
     named = {ast.span(t): names[t.name.casefold()] for t in tables if t is not None and _is(t, names)}
-    return _replaced(prefix + sql, named).removeprefix(prefix)
+    return _replace_names(prefix + sql, named).removeprefix(prefix)
 
 
 def _renamed_names(sql: str, names: Mapping[str, str]) -> str:
@@ -206,10 +206,10 @@ def _renamed_names(sql: str, names: Mapping[str, str]) -> str:
         qualifier = column.args.get("table")
         if qualifier is not None and _is(qualifier, names) and _qualifies(column, qualifier.name, named):
             named[ast.span(qualifier)] = names[qualifier.name.casefold()]
-    return _replaced(sql, named)
+    return _replace_names(sql, named)
 
 
-def _replaced(sql: str, named: Mapping[tuple[int, int] | None, str]) -> str:
+def _replace_names(sql: str, named: Mapping[tuple[int, int] | None, str]) -> str:
     """Return a text with names, which are SQL, in place of others."""
     for place, name in sorted(named.items(), reverse=True, key=lambda pair: pair[0] or (0, 0)):
         assert place is not None

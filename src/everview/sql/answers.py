@@ -30,7 +30,7 @@ def require_distinct_names(
 
 
 def _second(name: str, node: exp.Expr) -> exp.Expr:
-    """Return where a name stands for the second time in the SELECT list, or the * that brings it."""
+    """Return the place at which a name occurs for the second time in the SELECT list, or its *."""
     select = node.args["query"].find(exp.Select)
     items = [] if select is None else select.selects
     named = [item for item in items if item.alias_or_name.casefold() == name]

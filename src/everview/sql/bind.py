@@ -84,7 +84,7 @@ def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 
 
 def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
-    """CREATE … IF NOT EXISTS of a name that exists: the entry as it is, whatever the statement says."""
+    """Bind CREATE … IF NOT EXISTS of a name that exists: the entry stays as it is."""
     if not node.this or not isinstance(node.this, exp.Identifier) or not node.this.meta.get("if_not_exists"):
         return None
     entry = catalog.entries.get(node.name.casefold())
@@ -115,7 +115,7 @@ def _create_table(node: exp.Expr, script: Script, catalog: Catalog) -> S.Stateme
 
 
 def _create_table_as(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """CREATE TABLE … AS SELECT: the columns are those of the query."""
+    """Bind CREATE TABLE … AS SELECT: the columns are those of the query."""
     query = bind_ad_hoc(node.args["query"], _ad_hoc_context(script, catalog))
     require_distinct_names(BoundQuery(query.plan, query.names), [], node, script)
     pairs = zip(query.names, query.plan.schema.types, strict=False)  # further columns are to order by
@@ -219,7 +219,7 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
 
 
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """CREATE STREAM … TIMELINE … AS SELECT: an event query (paper 3)."""
+    """Bind CREATE STREAM … TIMELINE … AS SELECT, an event query (paper 3)."""
     before = catalog.entries.get(node.name.casefold())
     context = new_context(script, catalog, making=node.name)
     if (widths := _widths_before(node, catalog)) is not None:
@@ -378,7 +378,7 @@ def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 
 
 def _show_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """As in Spark, TABLE stands for anything that has rows."""
+    """Bind SHOW CREATE; as in Spark, TABLE stands for anything that has rows."""
     with script.blame(node.this):
         entry = catalog.get(node.name)
         if node.args["kind"] not in ("TABLE", *entry.kind.upper().split()):

@@ -16,7 +16,7 @@ class WindowParser(OperatorParser):
     """[RANGE 15 MINUTES], 15 MINUTES, TIMESTAMP '…'."""
 
     def _window_brackets(self, relation: exp.Expr) -> None:
-        """The windows of a relation: one as a rule; of several, each restricts what the one before holds."""
+        """Parse the windows of a relation; each further one restricts what the one before holds."""
         while self._match(TokenType.L_BRACKET):
             relation.meta.setdefault("windows", []).append(self._placed(self._window_bracket))
             if not self._match(TokenType.R_BRACKET):
@@ -32,7 +32,7 @@ class WindowParser(OperatorParser):
         return parse(self, kind)
 
     def _time_window(self, kind: str) -> exp.Expr:
-        """RANGE, TUMBLE or FIXED with its extent; SLIDE, LAG and ORIGIN stand in any order with it."""
+        """Parse RANGE, TUMBLE or FIXED with its extent; SLIDE, LAG and ORIGIN follow in any order."""
         parts: dict[str, exp.Expr | None] = {}
         first, word = self._prev, kind
         while True:
@@ -72,11 +72,11 @@ class WindowParser(OperatorParser):
         return ast.WindowBracketSyntax(kind="BAND", lower=lower, upper=self._instant())
 
     def _instant(self) -> exp.Expr:
-        """TIMESTAMP '2026-01-31 23:59:59'."""
+        """Parse an instant: TIMESTAMP '2026-01-31 23:59:59'."""
         return self._needed(self._parse_unary(), "an instant, as TIMESTAMP '2026-01-31 23:59:59'")
 
     def _duration(self) -> exp.Expr:
-        """15 MINUTES, or INTERVAL '15' MINUTE."""
+        """Parse a length of time: 15 MINUTES, or INTERVAL '15' MINUTE."""
         return self._placed(self._parse_duration)  # type: ignore[no-any-return]
 
     def _parse_duration(self) -> exp.Expr:

@@ -17,20 +17,20 @@ from everview.sql.subqueries import split_conditions
 
 
 def bind_update(node: exp.Expr, entry: TableEntry, at: int | None, context: Context) -> S.Update:
-    """UPDATE name [alias] SET column = value, … [FROM …] [WHERE …]."""
+    """Bind UPDATE name [alias] SET column = value, … [FROM …] [WHERE …]."""
     base, scope, beside = _relations(node, entry, context)
     new = bind_assignments(node, entry, scope, context)
     return S.Update(entry.name, new, _selection(node, base, scope, beside, context), at)
 
 
 def bind_delete(node: exp.Expr, entry: TableEntry, at: int | None, context: Context) -> S.Delete:
-    """DELETE FROM name [alias] [WHERE …]."""
+    """Bind DELETE FROM name [alias] [WHERE …]."""
     base, scope, beside = _relations(node, entry, context)
     return S.Delete(entry.name, _selection(node, base, scope, beside, context), at)
 
 
 def _relations(node: exp.Expr, entry: TableEntry, context: Context) -> tuple[N.Node, Scope, N.Node | None]:
-    """The table under its name here, joined with FROM if there is one; the scope; and what FROM holds."""
+    """Return the table, joined with FROM if there is one, the scope, and the relation of FROM."""
     alias = node.args.get("alias")
     table: N.Node = N.Table(entry.name, entry.columns, entry.key)
     if alias is not None:

@@ -9,7 +9,7 @@ from everview.sql.renaming import rename_columns
 
 
 def bind_with(node: exp.Expr, context: Context) -> Context:
-    """The context in which a query with this WITH is bound; each name hides an equal one from outside."""
+    """Return the context in which a query with this WITH is bound; each name hides an equal outer one."""
     clause = node.args.get("with_")
     if clause is None:
         return context

@@ -36,7 +36,7 @@ _HISTORY = "write history => INTERVAL '1' DAY, history => 'forever', or history 
 
 
 class Retained(NamedTuple):
-    """What is retained of the changes of a view: those of so long a time, and so many in any case."""
+    """How much of the changes of a view is retained: a length of time, and a number in any case."""
 
     history: int
     least_changes: int = 0
@@ -48,7 +48,7 @@ ALL_CHANGES = Retained(INFINITY)
 
 
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
-    """CREATE STREAM name (columns, TIMELINE …, CHECK …) FROM … MAX AHEAD … PUNCTUATE WHEN … IDLE AFTER …."""
+    """Declare a stream: columns, TIMELINE, CHECK, FROM, MAX AHEAD, PUNCTUATE WHEN, IDLE AFTER."""
     script = context.script
     fields = _fields(node.args["columns"], script)
     lines = node.args.get("timelines") or []
@@ -170,7 +170,7 @@ def _max_ahead(node: exp.Expr | None, source: Source | None, script: Script) -> 
 
 
 def declare_table(node: exp.Expr, context: Context) -> TableEntry:
-    """CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (…)) FROM …."""
+    """Declare a table: CREATE [NON RETROACTIVE] TABLE name (columns, PRIMARY KEY (…)) FROM …."""
     script = context.script
     fields = _fields(node.args["columns"], script)
     key = declared_names(fields, node.args.get("key") or (), script)
@@ -182,7 +182,7 @@ def declare_table(node: exp.Expr, context: Context) -> TableEntry:
 
 
 def declare_view_options(options: list[exp.Expr], script: Script) -> Retained | None:
-    """WITH (history => INTERVAL '1' DAY | 'forever' | 'none'): how long changes are kept; None if unsaid."""
+    """Bind WITH (history => INTERVAL '1' DAY | 'forever' | 'none'); None if how long to keep is not said."""
     history: Retained | None = None
     for option in options:
         if not isinstance(option, ast.OptionSyntax):

@@ -78,7 +78,7 @@ def new_context(
     now: Chronon | None = None,
     widths: Mapping[str, int] = MappingProxyType({}),
 ) -> Context:
-    """Return the context of a statement that may make an entry, or asks at an instant.
+    """Return the context of a statement that may create an entry, or asks at an instant.
 
     `widths` says of which streams and tables only so many columns are read.
     """

@@ -76,7 +76,7 @@ class EverviewParser(QueryParser):
         raise AssertionError
 
     def _new_name(self, what: str) -> exp.Identifier:
-        """[IF NOT EXISTS] name; the name knows whether that stood before it."""
+        """Parse [IF NOT EXISTS] name; the name remembers whether the words stood before it."""
         exists = self._match_text_seq("IF", "NOT", "EXISTS")
         name = self._name(what)
         name.meta["if_not_exists"] = bool(exists)
@@ -130,7 +130,7 @@ class EverviewParser(QueryParser):
         return ast.ConditionSyntax(this=self._needed(condition, "a condition"), text=text)
 
     def _max_ahead(self) -> exp.Expr:
-        """NONE, or a length of time."""
+        """Parse NONE, or a length of time."""
         return exp.Null() if self._match_text_seq("NONE") else self._duration()
 
     def _create_table(self, non_retroactive: bool) -> exp.Expr:
@@ -147,7 +147,7 @@ class EverviewParser(QueryParser):
     def _columns(
         self, timelines: bool, checks: list[exp.Expr] | None = None
     ) -> tuple[list[exp.Expr], list[exp.Expr], list[exp.Expr]]:
-        """( name TYPE, …, TIMELINE …, PRIMARY KEY (…), CHECK (…) ); conditions of CHECK go to `checks`."""
+        """Parse (name TYPE, …, TIMELINE …, PRIMARY KEY (…), CHECK (…)); `checks` gets the conditions."""
         columns: list[exp.Expr] = []
         lines: list[exp.Expr] = []
         key: list[exp.Expr] = []
@@ -219,7 +219,7 @@ class EverviewParser(QueryParser):
     def _constraints(
         self, column: exp.Expr, key: list[exp.Expr], checks: list[exp.Expr] | None, of_table: bool
     ) -> None:
-        """PRIMARY KEY, NOT NULL, CHECK (…) and DEFAULT constant after a column, in any order."""
+        """Parse PRIMARY KEY, NOT NULL, CHECK (…) and DEFAULT constant after a column, in any order."""
         while self._curr:
             if self._primary_key(key, of_table):
                 key.append(column.this.copy())
@@ -342,7 +342,7 @@ class EverviewParser(QueryParser):
         return ast.DefaultSyntax() if self._match(TokenType.DEFAULT) else None
 
     def _assignment(self) -> exp.Expr | None:
-        """column = value."""
+        """Parse column = value."""
         index = self._index
         target = self._parse_column()
         if isinstance(target, exp.Column) and self._match(TokenType.EQ):
@@ -373,7 +373,7 @@ class EverviewParser(QueryParser):
         )
 
     def _alias(self) -> exp.Identifier | None:
-        """[AS] name, after the table of an UPDATE or a DELETE."""
+        """Parse [AS] name after the table of an UPDATE or a DELETE."""
         start = self._curr
         alias = None if self._word() == "AT" else self._parse_table_alias()
         if alias is not None and (not isinstance(alias.this, exp.Identifier) or alias.columns):
@@ -409,7 +409,7 @@ class EverviewParser(QueryParser):
         return ast.ShowSyntax(kind=kind)
 
     def _show_create(self) -> exp.Expr:
-        """SHOW CREATE STREAM | TABLE | VIEW name."""
+        """Parse SHOW CREATE STREAM | TABLE | VIEW name."""
         self._advance()
         self._match_text_seq("TAGGED")
         if self._word() not in ("STREAM", "TABLE", "VIEW"):
@@ -419,13 +419,13 @@ class EverviewParser(QueryParser):
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
     def _replay(self) -> exp.Expr:
-        """REPLAY stream$late | stream$rejected [WHERE …]."""
+        """Parse REPLAY stream$late | stream$rejected [WHERE …]."""
         return ast.ReplaySyntax(
             this=self._name("late or rejected rows, as s$late"), where=self._parse_where()
         )
 
     def _alter(self) -> exp.Expr:
-        """ALTER VIEW | STREAM name RESUME; ALTER STREAM | TABLE | VIEW name RENAME TO … | ADD COLUMNS …."""
+        """Parse ALTER VIEW | STREAM name RESUME, and ALTER … name RENAME TO … | ADD COLUMNS …."""
         tagged = self._match_text_seq("TAGGED")
         kind = self._word()
         if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
@@ -449,7 +449,7 @@ class EverviewParser(QueryParser):
         raise AssertionError
 
     def _add_columns(self, name: exp.Expr, kind: str) -> exp.Expr:
-        """ADD COLUMN [IF NOT EXISTS] name TYPE [DEFAULT constant], or several in brackets."""
+        """Parse ADD COLUMN [IF NOT EXISTS] name TYPE [DEFAULT constant], or several in brackets."""
         if not self._match_text_seq("COLUMN") and not self._match_text_seq("COLUMNS"):
             self._fail("expected COLUMN or COLUMNS")
         exists = bool(self._match_text_seq("IF", "NOT", "EXISTS"))

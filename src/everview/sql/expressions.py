@@ -162,7 +162,7 @@ class ExpressionBinder:
         return Arithmetic(operator, left, right)
 
     def _operands(self, node: exp.Binary, operator: str) -> tuple[Expression, Expression]:
-        """Two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
+        """Bind two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
         left, right = self.bind(node.this), self.bind(node.expression)
         if operator in "+-*/%" and all(is_text_literal(e) or e.type.is_numeric for e in (left, right)):
             return self.beside(left, T.DOUBLE, node.this), self.beside(right, T.DOUBLE, node.expression)
@@ -173,7 +173,7 @@ class ExpressionBinder:
         return Comparison(_COMPARISONS[type(node)], left, right)
 
     def pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
-        """Two operands; a string constant beside a value of another type is read as that type."""
+        """Bind two operands; a string constant beside a value of another type is read as that type."""
         a, b = self.bind(left), self.bind(right)
         return self.beside(a, b.type, left), self.beside(b, a.type, right)
 
@@ -243,7 +243,7 @@ class ExpressionBinder:
         return Not(matched) if node.args.get("negate") else matched
 
     def _patterns(self, node: exp.Binary, several: exp.Any | exp.All) -> Expression:
-        """LIKE ANY ('a%', 'b%'), LIKE ALL (…); NOT is about each of the patterns."""
+        """Bind LIKE ANY ('a%', 'b%') and LIKE ALL (…); NOT applies to each pattern."""
         if type(node) not in (exp.Like, exp.ILike) or not isinstance(several.this, (exp.Tuple, exp.Paren)):
             raise self._refusal(several)
         parts = several.this.expressions if isinstance(several.this, exp.Tuple) else [several.this.this]
@@ -311,7 +311,7 @@ class ExpressionBinder:
         return Call(_SHIFTS[type(node)], (self.bind(node.this), self.bind(node.expression)))
 
     def clock(self, node: exp.Expr) -> Expression:
-        """CURRENT_TIMESTAMP, CURRENT_DATE, now() …: one instant for a whole ad hoc query."""
+        """Bind CURRENT_TIMESTAMP, CURRENT_DATE, now() …: one instant for a whole ad hoc query."""
         name = node.name if isinstance(node, exp.Anonymous) else node.sql().rstrip("()")
         if self.now is None:
             function(name)  # raises, and says why
@@ -400,14 +400,14 @@ class ExpressionBinder:
     def _count_distinct(
         self, arguments: list[exp.Expr], inner: ExpressionBinder, where: exp.Expr | None
     ) -> Expression:
-        """COUNT(DISTINCT a, b): of one text for all of them, which is NULL where one of them is."""
+        """Bind COUNT(DISTINCT a, b) over one text for all arguments, which is NULL if one of them is."""
         values = [inner.bind(a) for a in arguments]
         condition = None if where is None else inner.condition(where, "FILTER")
         return AggregateRef(AggregateCall("count", one_key(values), True, condition), tuple(values))
 
 
 def _changes_sign(type_: T.DataType) -> bool:
-    """Whether the minus before a constant of this type is done at once; a decimal keeps it as Spark does."""
+    """Return whether a minus is applied to a constant of this type at once; for a decimal Spark keeps it."""
     return type_.is_integer or type_.is_float or type_ == T.INTERVAL
 
 

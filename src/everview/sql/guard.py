@@ -226,7 +226,7 @@ def _refuse(node: exp.Expr, name: str, value: object, script: Script) -> Excepti
 
 
 def _nearest_place(value: object, node: exp.Expr, script: Script) -> exp.Expr:
-    """What to underline for an argument of a node: itself, if it knows its place, or what is around it."""
+    """Return the place to underline for an argument of a node: its own if it has one, else that around it."""
     own = [value] if isinstance(value, exp.Expr) and not isinstance(value, exp.Hint) else []
     around = [*own, node, *_ancestors(node)]
     return next((n for n in around if script.place(n) is not None), node)

@@ -36,7 +36,7 @@ class JoinParser(WindowParser):
         return join
 
     def _parse_joins(self, alias_tokens: Collection[TokenType] | None = None) -> Iterator[exp.Join]:
-        """The joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside of a join for
+        """Parse joins in a row. Alias tokens come from `_parse_join` only: sqlglot looks inside a join for
         JOIN b JOIN c ON … ON …, which would take twice as long for every join without ON."""
         return iter(()) if alias_tokens is not None else super()._parse_joins()
 
@@ -62,7 +62,7 @@ class JoinParser(WindowParser):
         raise Unparsed(what, first.start, last.end + 1, next_step=next_step)
 
     def _parse_using_identifiers(self) -> list[exp.Expr]:
-        """USING (a, b): names of columns that both sides have."""
+        """Parse USING (a, b): names of columns that both sides have."""
         if not self._match(TokenType.L_PAREN):
             self._fail("USING takes names of columns in brackets", next_step="write USING (column)")
         names: list[exp.Expr] = self._parse_csv(lambda: self._name("a column"))

@@ -39,7 +39,7 @@ class FreshNames:
     given: int = 0
 
     def next(self) -> str:
-        """One more name."""
+        """Return one more name."""
         written = {identifier.name.casefold() for identifier in self.query.find_all(exp.Identifier)}
         name = next(name for n in count(self.given + 1) if (name := f"_r{n}") not in written)
         self.given = int(name.removeprefix("_r"))
@@ -61,7 +61,7 @@ def bind_from(
     _separate(tree, fresh)
     _mark_padded(tree)
     rest = _take_now_bounds(conditions, list(_relations(tree)), context)
-    plan, scope = _finished(tree, context)
+    plan, scope = _finish_joins(tree, context)
     scope.outer = context.outer
     return plan, scope, rest
 
@@ -71,7 +71,7 @@ def bind_item(item: exp.Expr, context: Context) -> tuple[N.Node, Scope]:
     fresh = FreshNames(item)
     tree = _tree(item, context, fresh)
     _separate(tree, fresh)
-    return _finished(tree, context)
+    return _finish_joins(tree, context)
 
 
 def is_relation(node: exp.Expr) -> bool:
@@ -82,7 +82,7 @@ def is_relation(node: exp.Expr) -> bool:
 
 
 def has_relation_parts(node: exp.Expr) -> bool:
-    """Whether brackets have behind them what only a relation can have: an alias, a window, SYNC, a join."""
+    """Return whether an alias, a window, SYNC or a join follows brackets: only a relation can have these."""
     return bool(
         node.args.get("alias") or node.args.get("joins") or node.meta.get("windows") or node.meta.get("sync")
     )
@@ -90,7 +90,7 @@ def has_relation_parts(node: exp.Expr) -> bool:
 
 def _tree(item: exp.Expr, context: Context, fresh: FreshNames) -> Tree:
     if isinstance(item, exp.Subquery) and is_relation(item.this):
-        base = _bracketed(item, _tree(item.this, context, fresh), context, fresh)
+        base = _bind_bracketed(item, _tree(item.this, context, fresh), context, fresh)
     else:
         base = bind_relation(item, context)
     return _with_joins(base, item, context, fresh)
@@ -101,12 +101,12 @@ def _with_joins(base: Tree, node: exp.Expr, context: Context, fresh: FreshNames)
     return Joined(base, [(join, _tree(join.this, context, fresh)) for join in joins]) if joins else base
 
 
-def _bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNames) -> Tree:
-    """What stands in brackets: as it is, unless a window, SYNC or an alias stands behind them."""
+def _bind_bracketed(item: exp.Subquery, inner: Tree, context: Context, fresh: FreshNames) -> Tree:
+    """Return what is in brackets: unchanged, unless a window, SYNC or an alias follows them."""
     if not (item.args.get("alias") or item.meta.get("windows") or item.meta.get("sync")):
         return inner
     _separate(inner, fresh)
-    plan, scope = _finished(inner, context)
+    plan, scope = _finish_joins(inner, context)
     if item.alias:
         one = len(scope.relations) == 1 and selects_all_columns(plan, scope.columns)
         names = tuple(c.name for c in scope.columns)
@@ -188,7 +188,7 @@ def _owner(bound: NowBound, relations: list[Relation], context: Context) -> Rela
     )
 
 
-def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
+def _finish_joins(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Node, Scope]:
     """Return the plan and the scope of relations and joins; `joined`: they are the right side of a join."""
     if isinstance(tree, Relation):
         if (version := _version(tree)) is not None and not joined:
@@ -199,7 +199,7 @@ def _finished(tree: Tree, context: Context, joined: bool = False) -> tuple[N.Nod
             )
         node = tree.finished(context)
         return node, tree.scope(node)
-    plan, scope = _finished(tree.first, context)
+    plan, scope = _finish_joins(tree.first, context)
     for join, right in tree.rest:
         with context.script.blame(join):
             plan, scope = _join(plan, scope, right, join, context)
@@ -211,10 +211,10 @@ def _version(tree: Tree) -> exp.Expr | None:
 
 
 def _join(left: N.Node, before: Scope, tree: Tree, join: exp.Join, context: Context) -> tuple[N.Node, Scope]:
-    """One join, by the kind it is written as, and the scope of both sides."""
+    """Return one join, of the kind that is written, and the scope of both sides."""
     side, kind = join.side.upper(), join.kind.upper()
-    right, other = _finished(tree, context, joined=True)
-    shared = _shared(join, before, other, context)
+    right, other = _finish_joins(tree, context, joined=True)
+    shared = _shared_columns(join, before, other, context)
     both = Scope(list(before.relations), list(before.columns), unseen=dict(before.unseen))
     with context.script.blame(join.this):
         both.include(other, shared, side)
@@ -292,14 +292,14 @@ def refuse_non_retroactive(left: N.Node, right: N.Node, syntax: exp.Expr, contex
 
 
 def _loose_table(node: N.Node) -> bool:
-    """Whether a NON RETROACTIVE table lies in a plan otherwise than as the right side of its own join."""
+    """Return whether a NON RETROACTIVE table is in a plan other than as the right side of its own join."""
     match node:
         case N.Table():
             return not node.retroactive
         case N.TableJoin() if not node.retroactive:
             return _loose_table(node.left)
         case N.View():
-            return False  # inside a view it is a relation like any other
+            return False  # inside a view it is an ordinary relation
     return any(_loose_table(i) for i in node.inputs)
 
 
@@ -307,7 +307,7 @@ def _join_as_of(
     left: N.Node, right: N.Node, syntax: exp.Expr, condition: Expression, side: str, version: exp.Expr,
     before: Scope, context: Context,
 ) -> N.Node:  # fmt: skip
-    """JOIN table FOR SYSTEM_TIME AS OF s.ts: the non-retroactive join."""
+    """Return JOIN table FOR SYSTEM_TIME AS OF s.ts: the non-retroactive join."""
     if side not in ("", "INNER", "LEFT"):
         raise context.script.error(
             f"a {side} join has no FOR SYSTEM_TIME AS OF", version, next_step="use JOIN or LEFT JOIN"
@@ -331,8 +331,8 @@ def _join_as_of(
     return N.TableJoin(left, right, condition, retroactive=False, outer=side == "LEFT", as_of=as_of)
 
 
-def _shared(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
-    """The columns of USING in its order; those of a NATURAL join in that of the left side, as in Spark."""
+def _shared_columns(join: exp.Join, left: Scope, right: Scope, context: Context) -> list[SharedColumn]:
+    """Return the columns of USING in its order; those of NATURAL in that of the left side, as in Spark."""
     natural = join.method.upper() == "NATURAL"
     if natural and (join.args.get("on") is not None or join.args.get("using")):
         raise context.script.error(

@@ -85,7 +85,7 @@ def number(text: str) -> Literal:
 
 
 def cast(operand: Expression, target: T.DataType) -> Expression:
-    """CAST; of a constant it is done at once."""
+    """Return a CAST; that of a constant is evaluated at once."""
     made = Cast(operand, target)
     if not isinstance(operand, Literal):
         return made
@@ -98,7 +98,7 @@ def cast(operand: Expression, target: T.DataType) -> Expression:
 
 
 def try_cast(operand: Expression, target: T.DataType) -> Expression:
-    """TRY_CAST; of a constant it is done at once."""
+    """Return a TRY_CAST; that of a constant is evaluated at once."""
     made = TryCast(operand, target)
     if not isinstance(operand, Literal):
         return made
@@ -152,7 +152,7 @@ def _unit(word: str, node: exp.Expr, script: Script) -> int:
 
 
 def _span(node: exp.Interval, script: Script) -> int:
-    """INTERVAL '1 02:03:04.5' DAY TO SECOND and its shorter forms."""
+    """Return the length of INTERVAL '1 02:03:04.5' DAY TO SECOND and its shorter forms."""
     unit = node.args["unit"]
     names = ["DAY", "HOUR", "MINUTE", "SECOND"]
     first, last = unit.this.name.upper(), unit.expression.name.upper()

@@ -35,7 +35,7 @@ class OperatorParser(PlacedParser):
     """Spark's order of operators, from sums to comparisons and predicates."""
 
     def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
-        """Comparisons from left to right, and a predicate about the whole of them."""
+        """Parse comparisons from left to right, and a predicate over all of them."""
         this = self._parse_bitwise()
         while self._match_set(_COMPARISONS):
             kind = _COMPARISONS[self._prev.token_type]
@@ -52,7 +52,7 @@ class OperatorParser(PlacedParser):
         return this
 
     def _parse_bitwise(self, loosest: int = 0) -> exp.Expr | None:
-        """Operators on bits that bind at least so tightly, over sums."""
+        """Parse bit operators that bind at least this tightly, over sums."""
         this = self._parse_term()
         while (sign := self._bit_operator()) and _LEVELS[sign] >= loosest:
             self._advance(len(sign))
@@ -65,7 +65,7 @@ class OperatorParser(PlacedParser):
         return this
 
     def _bit_operator(self) -> str | None:
-        """Return the operator on bits that stands here; its signs are tokens of one character each."""
+        """Return the bit operator at the current token; each of its characters is a token."""
         for token, sign in _SHIFTS:
             start = self._curr.start if self._curr else 0
             if self._curr and self._curr.token_type == token and self.sql.startswith(sign, start):

@@ -35,7 +35,7 @@ class Sorting:
 
 
 def bind_order(order: exp.Order | None, items: list[SelectItem], scope: Scope, context: Context) -> Sorting:
-    """ORDER BY of a SELECT: a name means a column of the answer first, then one of FROM, as in Spark."""
+    """Bind ORDER BY of a SELECT: a name means a column of the answer first, then one of FROM, as in Spark."""
     names = [i.name for i in items]
     columns = zip(unique_names(names), items, strict=True)
     schema = Schema(tuple(Field(name, item.expression.type) for name, item in columns))
@@ -55,13 +55,13 @@ def bind_order(order: exp.Order | None, items: list[SelectItem], scope: Scope, c
             wanted.append(_of_query(syntax.this, items, scope, context))
     every = list(items)
     for key in wanted:
-        if isinstance(key, SelectItem) and _selected(key, every) is None:
+        if isinstance(key, SelectItem) and _find_selected(key, every) is None:
             every.append(key)
     own = unique_names([i.name for i in every])
     keys = []
     for key, syntax in zip(wanted, ordered, strict=True):
         if isinstance(key, SelectItem):
-            found = _selected(key, every)
+            found = _find_selected(key, every)
             assert found is not None
             key = Column(own[found], key.expression.type)
         keys.append(_key(key, syntax))
@@ -69,7 +69,7 @@ def bind_order(order: exp.Order | None, items: list[SelectItem], scope: Scope, c
 
 
 def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Context) -> tuple[SortKey, ...]:
-    """ORDER BY of a set operation or of a query in brackets: its columns are all that there is."""
+    """Bind ORDER BY of a set operation or of a query in brackets: only by columns of the answer."""
     schema = Schema(query.plan.schema.fields[: len(query.names)])
     ordered: Sequence[exp.Expr] = order.expressions if order is not None else ()
     if _means_all(ordered, query.names):
@@ -91,7 +91,7 @@ def bind_order_of_answer(order: exp.Order | None, query: BoundQuery, context: Co
 
 
 def _means_all(ordered: Sequence[exp.Expr], names: Sequence[str]) -> bool:
-    """Return whether it is ORDER BY ALL and not, as in Spark, by a column that is called so."""
+    """Return whether it is ORDER BY ALL and not, as in Spark, by a column named so."""
     target = ordered[0].this if len(ordered) == 1 else None
     bare = isinstance(target, exp.Column) and not target.table and target.name.casefold() == "all"
     return bare and all(name.casefold() != "all" for name in names)
@@ -105,7 +105,7 @@ def _key(expression: Expression, syntax: exp.Expr) -> SortKey:
     return SortKey(expression, bool(syntax.args.get("desc")), bool(syntax.args.get("nulls_first")))
 
 
-def _selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
+def _find_selected(wanted: SelectItem, items: Sequence[SelectItem]) -> int | None:
     """Return the place at which an expression is selected already."""
     return next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
 

@@ -48,7 +48,7 @@ class PlacedParser(SparkParser):
     """Spark's grammar, with places."""
 
     def _placed(self, parse: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """What a rule parses, with its place from the first word of it to the last."""
+        """Return what a rule parses, with its place from its first word to its last."""
         first = self._curr
         node = parse(*arguments, **named)
         if isinstance(node, exp.Expr) and first and self._prev and self._prev.end >= first.start:
@@ -118,7 +118,7 @@ class PlacedParser(SparkParser):
         return None
 
     def _require_name(self, token: Token | None) -> None:
-        """Refuse a number, a text or a sign of several characters where a name must stand."""
+        """Refuse a number, a text or an operator of several characters where a name must stand."""
         if not token or token.token_type == TokenType.IDENTIFIER:
             return
         if token.token_type in _TEXTS or token.token_type == TokenType.NUMBER:
@@ -179,7 +179,7 @@ class PlacedParser(SparkParser):
             self._fail(f"expected {' '.join(words)}")
 
     def _needed(self, parsed: exp.Expr | None, what: str) -> exp.Expr:
-        """What was parsed, where something must stand."""
+        """Return what was parsed; raise an error if nothing was."""
         if parsed is None:
             self._fail(f"expected {what}")
             raise AssertionError

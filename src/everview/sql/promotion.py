@@ -24,7 +24,7 @@ def is_text_literal(e: Expression) -> bool:
 
 
 def text_targets(name: str, arguments: Sequence[Expression]) -> list[T.DataType | None]:
-    """For each argument of a function the type that a string constant is read as there; None: it stays.
+    """Return for each argument of a function the type that a string constant is read as; None: it stays text.
 
     It stays where the function takes text, and where nothing else would make the arguments fit.
     """
@@ -49,7 +49,7 @@ def text_targets(name: str, arguments: Sequence[Expression]) -> list[T.DataType 
 
 
 def as_text_if_mixed(values: Sequence[Expression]) -> list[Expression]:
-    """The values, all of them as text if some are: so Spark widens what CASE, IF and coalesce choose from."""
+    """Return the values, all as text if some are: so Spark widens the branches of CASE, IF and coalesce."""
     kinds = {v.type for v in values} - {T.VOID}
     if T.STRING not in kinds or kinds & {T.BINARY, T.BOOLEAN, T.INTERVAL}:
         return list(values)
@@ -57,7 +57,7 @@ def as_text_if_mixed(values: Sequence[Expression]) -> list[Expression]:
 
 
 def one_key(values: Sequence[Expression]) -> Expression:
-    """One text for several values: different ones for different values, NULL if one of them is NULL.
+    """Return one text for several values: distinct for distinct values, NULL if one of them is NULL.
 
     No part has a comma: text and bytes are written in hexadecimal digits, numbers and times as they are. 0.0
     and -0.0 are one value, and so are all NaN.

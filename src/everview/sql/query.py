@@ -51,7 +51,7 @@ def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
 def bind_select(
     node: exp.Select, context: Context, order: exp.Order | None = None
 ) -> tuple[BoundQuery, tuple[SortKey, ...]]:
-    """FROM, WHERE, GROUP BY, HAVING, the SELECT list, DISTINCT, ORDER BY: in the order in which they apply.
+    """Bind FROM, WHERE, GROUP BY, HAVING, the SELECT list, DISTINCT and ORDER BY, in this order.
 
     What ORDER BY needs and the SELECT list does not have stands in the plan behind the columns of the answer.
     """
@@ -133,7 +133,7 @@ def _united(node: exp.SetOperation, left: N.Node, right: N.Node, context: Contex
 
 
 def _stream_function(node: ast.StreamFunctionSyntax, context: Context) -> BoundQuery:
-    """ISTREAM, DSTREAM, RSTREAM (paper 5, 1.2)."""
+    """Bind ISTREAM, DSTREAM and RSTREAM (paper 5, 1.2)."""
     query = bind_query(node.this, context)
     return BoundQuery(_streamed(node, query.plan, context), query.names)
 

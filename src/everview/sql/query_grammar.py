@@ -52,7 +52,7 @@ class QueryParser(JoinParser):
         return super()._parse_select(*arguments, **named)
 
     def _parse_select_query(self, *arguments: Any, **named: Any) -> exp.Expr | None:
-        """A SELECT, or WITH and any query. sqlglot would drop brackets behind WITH, windows and all."""
+        """Parse a SELECT, or WITH and any query: sqlglot would drop the brackets after WITH."""
         clause = self._parse_with()
         if clause is None:
             return super()._parse_select_query(*arguments, **named)
@@ -131,8 +131,8 @@ class QueryParser(JoinParser):
         return parsed
 
     def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:
-        """WITH name AS (query), …. sqlglot adds the names of a WITH in brackets to those of the one around
-        it; they are told apart here, where one clause is known from another."""
+        """Parse WITH name AS (query), …. sqlglot merges the names of a WITH in brackets with those
+        around it; here each clause is still known by itself."""
         clause = super()._parse_with(skip_with_token)
         seen: set[str] = set()
         for cte in clause.expressions if clause is not None else ():
@@ -142,7 +142,7 @@ class QueryParser(JoinParser):
         return clause
 
     def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
-        """VALUES (…), (…) [AS name (columns)]; brackets around it are those of any query."""
+        """Parse VALUES (…), (…) [AS name (columns)]; brackets around it are those of any query."""
         return self._placed(self._values) if self._word() == "VALUES" else None
 
     def _values(self) -> exp.Values:
@@ -153,7 +153,7 @@ class QueryParser(JoinParser):
         return exp.Values(expressions=rows, alias=self._parse_table_alias())
 
     def _streamed_relation(self) -> exp.Expr | None:
-        """ISTREAM(query) in FROM."""
+        """Parse ISTREAM(query) in FROM."""
         if not self._at_stream_function():
             return None
         subquery = exp.Subquery(this=self._placed(self._parse_stream_function))
@@ -195,7 +195,7 @@ class QueryParser(JoinParser):
             self._fail(f"{self._word()} is not available", next_step=instead)
 
     def _take_sync(self, relation: exp.Expr) -> None:
-        """SYNC behind a relation, before its alias or after it, but once."""
+        """Parse SYNC after a relation, before or after its alias, but only once."""
         if sync := self._sync():
             if relation.meta.get("sync"):
                 raise self._refused("SYNC stands twice", sync, next_step="leave one of them out")
@@ -216,7 +216,7 @@ class QueryParser(JoinParser):
         return ast.SyncSyntax(on=self._name("a synchronization stream"))
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
-        """(query) [window] [SYNC …] AS alias."""
+        """Parse (query) [window] [SYNC …] AS alias."""
         opens = self._curr and self._curr.token_type == TokenType.L_BRACKET
         if this is None or not (opens or self._word() == "SYNC"):
             return super()._parse_subquery(this, parse_alias)

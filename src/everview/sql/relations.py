@@ -72,7 +72,7 @@ class Relation:
 
 
 def bind_sync(node: N.Node, sync: ast.SyncSyntax, context: Context) -> N.Node:
-    """SYNC EVERY and SYNC ON (paper 5, 5)."""
+    """Bind SYNC EVERY and SYNC ON (paper 5, 5)."""
     with context.script.blame(sync):
         if sync.args.get("on") is not None:
             points = context.read_named(sync.args["on"]).plan

@@ -14,7 +14,7 @@ from everview.sql.scope import Named
 
 
 def rename_columns(query: BoundQuery, names: Sequence[str], syntax: exp.Expr, context: Context) -> BoundQuery:
-    """Return the query with other names for its columns, as many as it has; without names, as it is."""
+    """Return the query with other names for its columns, as many as it has; unchanged without names."""
     if not names:
         return query
     schema = query.plan.schema

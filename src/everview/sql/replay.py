@@ -26,7 +26,7 @@ _KINDS = ("late", "rejected")
 
 
 def bind_replay(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
-    """REPLAY stream$late | stream$rejected [WHERE …]."""
+    """Bind REPLAY stream$late | stream$rejected [WHERE …]."""
     with script.blame(node.this):
         entry, kind = _untaken(node.name, catalog)
     where = node.args.get("where")

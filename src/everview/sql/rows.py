@@ -24,7 +24,7 @@ from everview.sql.times import is_clock_call
 def bind_inserted_rows(
     node: exp.Expr, entry: StreamEntry | TableEntry, context: Context
 ) -> tuple[Record, ...]:
-    """The rows of VALUES, each with a value for every column; those not named have their default or NULL."""
+    """Return the rows of VALUES, complete: columns that are not named get their default or NULL."""
     rows = []
     for row in node.args["rows"]:
         targets = _targets(node, entry, context.script, len(row.expressions))
@@ -35,7 +35,7 @@ def bind_inserted_rows(
                 row,
             )
         given = dict(entry.defaults) | {
-            target.name: _inserted(value, target, entry, context)
+            target.name: _inserted_value(value, target, entry, context)
             for target, value in zip(targets, row.expressions, strict=True)
         }
         rows.append(tuple(given.get(f.name) for f in entry.columns))
@@ -59,7 +59,7 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
         targets.append(target)
     filled = {name for name, _ in entry.defaults}
     for field in entry.columns:
-        if field not in targets and field.name not in filled and (why := _required(field, entry)):
+        if field not in targets and field.name not in filled and (why := _why_required(field, entry)):
             raise script.error(
                 f"the {why} '{field.name}' needs a value",
                 node.this,
@@ -68,8 +68,8 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
     return targets
 
 
-def _required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
-    """Why a column cannot be NULL, if that is so."""
+def _why_required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
+    """Return why a column cannot be NULL, if that is so."""
     if _is_stamped(field, entry):
         return None
     if isinstance(entry, StreamEntry) and field.timeline is not None:
@@ -86,11 +86,13 @@ def _is_stamped(field: Field, entry: StreamEntry | TableEntry) -> bool:
 def _require_value(
     value: object, target: Field, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> None:
-    if value is None and (why := _required(target, entry)):
+    if value is None and (why := _why_required(target, entry)):
         raise script.error(f"the {why} '{target.name}' cannot be NULL", node)
 
 
-def _inserted(node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context) -> object:
+def _inserted_value(
+    node: exp.Expr, target: Field, entry: StreamEntry | TableEntry, context: Context
+) -> object:
     value = (
         default_of(target, entry)
         if isinstance(node, ast.DefaultSyntax)
@@ -129,10 +131,10 @@ def bind_constant(node: exp.Expr, target: Field, context: Context, where: str = 
             next_step="write it in the VALUES of INSERT",
         )
     bound = context.binder(Scope(), where).bind(node)
-    return _fitted(evaluate(bound, Schema(()), ()), bound, target, node, context.script)
+    return _fit_constant(evaluate(bound, Schema(()), ()), bound, target, node, context.script)
 
 
-def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
+def _fit_constant(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
     if value is None:
         return None
     if not _fits(bound.type, target.type):
@@ -149,7 +151,7 @@ def _fitted(value: object, bound: Expression, target: Field, node: exp.Expr, scr
 
 
 def _fits(source: T.DataType, target: T.DataType) -> bool:
-    """Whether a value of one type may be stored as another: numbers as numbers, text as what it says."""
+    """Return whether a value of one type may be stored as another: numbers as numbers, text as its value."""
     if source == target or source == T.VOID:
         return True
     if source.is_numeric and target.is_numeric:
@@ -162,7 +164,7 @@ def _fits(source: T.DataType, target: T.DataType) -> bool:
 def match_query_columns(
     schema: Schema, entry: StreamEntry | TableEntry, node: exp.Expr, script: Script
 ) -> tuple[str, ...]:
-    """The columns of a stream or a table that the answer of a query fills; refused if it does not fit."""
+    """Return the columns of a stream or table that a query fills; raise an error if it does not fit."""
     targets = _targets(node, entry, script, len(schema))
     if len(schema) != len(targets):
         raise script.error(
@@ -190,7 +192,7 @@ def _target(column: exp.Column, entry: TableEntry, scope: Scope) -> Field:
 def bind_assignments(
     node: exp.Expr, entry: TableEntry, scope: Scope, context: Context
 ) -> tuple[tuple[str, Expression], ...]:
-    """SET column = value, …: values may use the row's old values, and those of FROM."""
+    """Bind SET column = value, …: values may use the row's old values, and those of FROM."""
     made: list[tuple[str, Expression]] = []
     for item in node.args["assignments"]:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
@@ -207,7 +209,7 @@ def bind_assignments(
         value = context.binder(scope, "SET").bind(item.expression)
         if isinstance(value, Literal):
             _require_value(value.value, target, entry, item.expression, context.script)
-            fitted = _fitted(value.value, value, target, item.expression, context.script)
+            fitted = _fit_constant(value.value, value, target, item.expression, context.script)
             made.append((target.name, Literal(fitted, target.type)))
             continue
         if not _fits(value.type, target.type):

@@ -64,14 +64,14 @@ class Scope:
     unseen: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str | None, schema: Schema, names: Sequence[str] | None = None) -> None:
-        """One more relation; its name must be new. `names` are those of its columns in SQL."""
+        """Add a relation; its name must be new. `names` are those of its columns in SQL."""
         columns = tuple(
             Named(shown, Column.to(f)) for shown, f in zip(names or schema.names, schema, strict=True)
         )
         self.include(Scope([(name, columns)], list(columns)))
 
     def include(self, other: Scope, shared: Sequence[SharedColumn] = (), side: str = "") -> None:
-        """The relations of another scope, joined with these; what they share stands first, and once."""
+        """Add the relations of another scope, joined with these; shared columns come first, and once."""
         for name, _ in other.relations:
             if name is not None and self.knows(name):
                 raise AlgebraError(

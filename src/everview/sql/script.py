@@ -89,7 +89,7 @@ def parse_script(text: str) -> list[exp.Expr]:
 
 
 def _require_text(text: str) -> None:
-    """Refuse half of a surrogate pair: it has no UTF-8, and neither Spark nor a file can hold it."""
+    """Refuse a lone surrogate: it has no UTF-8, and neither Spark nor a file can hold it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -111,7 +111,7 @@ def parse_one(text: str) -> exp.Expr:
 
 
 def place_of_text(sql: str, value: str) -> Place | None:
-    """Return where a string with this value stands in one statement, if it does.
+    """Return the place of a string with this value in one statement, if it has one.
 
     >>> place_of_text("SELECT k RLIKE 'a+' FROM s", "a+").column
     16
@@ -127,7 +127,7 @@ def _plain(what: str) -> str:
     return what
 
 
-# Tokens with a closing sign of their own; an opening sign that none of these matches is never closed.
+# Tokens with a closing character; an opening one that none of these matches is never closed.
 _WHOLE = re.compile(
     r"""--[^\n]* | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" | `(?:[^`]|``)*`""", re.S | re.X
 )

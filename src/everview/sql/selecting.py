@@ -22,7 +22,7 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectI
         expression = context.binder(scope).bind(syntax.unalias())
         alias = syntax.alias or None if isinstance(syntax, exp.Alias) else None
         if isinstance(syntax, exp.Column):
-            alias = _written(syntax, expression, scope)
+            alias = _written_name(syntax, expression, scope)
         if isinstance(syntax, (exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate)):
             alias = _clock_name(syntax)
         items.append(SelectItem(alias, expression, syntax))
@@ -31,8 +31,8 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectI
     return items
 
 
-def _written(syntax: exp.Column, expression: Expression, scope: Scope) -> str | None:
-    """The name of a column where it is not that of the plan: USING of a full join, or one of equal names."""
+def _written_name(syntax: exp.Column, expression: Expression, scope: Scope) -> str | None:
+    """Return the name of a column that differs from the plan's: USING of a full join, or a repeated name."""
     own = expression.name if isinstance(expression, Column) else None
     if own is not None and own.casefold() == syntax.name.casefold():
         return None

@@ -58,13 +58,13 @@ def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
         inner = as_subquery(condition.this)
         return None if inner is None else SubqueryCondition(inner.query, inner.operands, not inner.negated)
     if isinstance(condition, exp.Exists):
-        return SubqueryCondition(_unwrapped(condition.this), (), False)
+        return SubqueryCondition(_unwrap_query(condition.this), (), False)
     query = _query_of(condition) if isinstance(condition, exp.In) else None
     if query is None:
         return None
     operand = condition.this
     operands = tuple(operand.expressions) if isinstance(operand, exp.Tuple) else (operand,)
-    return SubqueryCondition(_unwrapped(query), operands, False)
+    return SubqueryCondition(_unwrap_query(query), operands, False)
 
 
 def _query_of(condition: exp.In) -> exp.Expr | None:
@@ -73,7 +73,7 @@ def _query_of(condition: exp.In) -> exp.Expr | None:
     return first if isinstance(first, exp.Values) else condition.args.get("query")
 
 
-def _unwrapped(query: exp.Expr) -> exp.Expr:
+def _unwrap_query(query: exp.Expr) -> exp.Expr:
     """Return a query without the brackets around it, if nothing stands behind them."""
     while isinstance(query, (exp.Subquery, exp.Paren)) and not has_relation_parts(query):
         if query.args.get("with_"):
@@ -116,7 +116,7 @@ def _fresh(number: int, scope: Scope) -> str:
 def _right_side(
     condition: SubqueryCondition, scope: Scope, context: Context, name: str
 ) -> tuple[N.Node, list[Column], list[Expression]]:
-    """The subquery as a relation, its columns to compare with, and the conditions that were correlated."""
+    """Return the subquery as a relation, its columns to compare with, and the correlated conditions."""
     inner = context.inside(scope)
     plain = _plain_select(condition.query, inner)
     if plain is None:
@@ -143,7 +143,7 @@ def _right_side(
     projected = N.Project(below, tuple(zip(names, needed, strict=True)))
     right = N.Alias(projected, name)
     there = {e: Column(n, e.type, name) for n, e in zip(names, needed, strict=True)}
-    moved = [_moved(c, there) for c in correlated]
+    moved = [_move_condition(c, there) for c in correlated]
     return right, [there[o] for o in outputs], moved
 
 
@@ -229,8 +229,8 @@ def _collect(e: Expression, found: dict[Expression, None]) -> None:
         _collect(child, found)
 
 
-def _moved(condition: Expression, there: dict[Expression, Column]) -> Expression:
-    """A correlated condition over the join's two sides: outer columns as they are, inner ones renamed."""
+def _move_condition(condition: Expression, there: dict[Expression, Column]) -> Expression:
+    """Return a correlated condition over both sides: outer columns unchanged, inner ones renamed."""
     moved: dict[Expression, Expression] = dict(there)
     moved |= {p: p.column for p in condition.walk() if isinstance(p, OuterColumn)}
     return substitute(condition, moved)

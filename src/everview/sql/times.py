@@ -22,7 +22,7 @@ def is_clock_call(node: exp.Expr) -> bool:
 
 
 def as_days(e: Expression, syntax: exp.Expr) -> Expression:
-    """INTERVAL '3' DAY beside a date is a number of days, so that the sum is a date again, as in Spark."""
+    """Return INTERVAL '3' DAY beside a date as a number of days, so that the sum is a date, as in Spark."""
     unit = syntax.args.get("unit") if isinstance(syntax, exp.Interval) else None
     in_days = isinstance(unit, exp.Var) and unit.name.upper() in ("DAY", "DAYS")
     if in_days and isinstance(e, Literal) and isinstance(e.value, int) and e.value % DAY == 0:
@@ -31,7 +31,7 @@ def as_days(e: Expression, syntax: exp.Expr) -> Expression:
 
 
 def seconds_of(instant: Expression) -> Expression:
-    """EXTRACT(SECOND FROM …) has the fraction too, as in Spark: a DECIMAL(8,6)."""
+    """Return EXTRACT(SECOND FROM …) with the fraction, as in Spark: a DECIMAL(8,6)."""
     if instant.type == T.DATE:
         instant = Cast(instant, T.TIMESTAMP)
     micros = Call("pmod", (Call("unix_micros", (instant,)), Literal(MINUTE, T.INT)))

@@ -63,15 +63,15 @@ def _select(plan: N.Node) -> str:
     if isinstance(plan, N.Filter) and isinstance(plan.input, N.Aggregate):
         having, plan = plan.condition, plan.input
     if isinstance(plan, N.Aggregate):
-        return _grouped(plan, columns, having)
+        return _grouped_select(plan, columns, having)
     items = "*" if columns is None else ", ".join(f"{expression_sql(e)} AS {name_sql(n)}" for n, e in columns)
     return f"SELECT {items}{_body(plan)}"
 
 
-def _grouped(
+def _grouped_select(
     plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None
 ) -> str:
-    """SELECT … GROUP BY … HAVING …: the Aggregate's columns are written out as what they are."""
+    """Return SELECT … GROUP BY … HAVING …, with the Aggregate's columns written as their expressions."""
     plain = (Column, Call, Cast)
     written = {
         Column(n, e.type): expression_sql(e) if isinstance(e, plain) else f"({expression_sql(e)})"
@@ -88,12 +88,12 @@ def _grouped(
 
 
 def _with(expression: Expression, written: dict[Column, str]) -> str:
-    """Return the expression with the Aggregate's columns written as what they are."""
+    """Return the expression with the Aggregate's columns written as their expressions."""
     return expression_sql(substitute(expression, {c: Written(text, c.type) for c, text in written.items()}))
 
 
 def _body(plan: N.Node) -> str:
-    """FROM and WHERE."""
+    """Return FROM and WHERE."""
     where = ""
     if isinstance(plan, N.Filter):
         where, plan = f" WHERE {expression_sql(plan.condition)}", plan.input
@@ -136,7 +136,7 @@ def _table_join(plan: N.TableJoin) -> str:
 
 
 def _relation(plan: N.Node) -> str:
-    """One relation of FROM: its name or a subquery, its windows, its synchronization, its alias."""
+    """Return one relation of FROM: its name or a subquery, its windows, its synchronization, its alias."""
     match plan:
         case N.Alias():
             alias = f"{name_sql(plan.name)}{_column_names(_below(plan))}"
@@ -166,7 +166,7 @@ _BEHIND = (N.Window, N.Synchronize, N.SynchronizeOn, N.Alias)
 
 
 def _before(plan: N.Node, *kinds: type[N.Node]) -> str:
-    """A relation before a window, SYNC or an alias; in brackets, if it ends with what may not stand there."""
+    """Return a relation before a window, SYNC or an alias, in brackets if it needs them."""
     text = _relation(plan)
     return f"({text})" if isinstance(plan, _BEHIND) and not isinstance(plan, kinds) else text
 

@@ -1,1 +1,1 @@
-"""storage"""
+"""The files of a store: runs, traces, manifests, the lock, compaction, backups."""

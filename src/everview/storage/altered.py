@@ -27,7 +27,11 @@ PARTS_BY_NAME = (
 
 def altered_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return a manifest from before an alteration with that alteration."""
-    return _renamed(manifest, alteration) if alteration.new_name else _widened(manifest, alteration)
+    return (
+        _rename_in_manifest(manifest, alteration)
+        if alteration.new_name
+        else _widen_manifest(manifest, alteration)
+    )
 
 
 def altered_since(manifest: Manifest, catalog: Catalog) -> Manifest:
@@ -51,7 +55,7 @@ def name_at(catalog: Catalog, name: str, step: int) -> str:
     return name
 
 
-def _renamed(manifest: Manifest, alteration: Alteration) -> Manifest:
+def _rename_in_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     old, new = alteration.name, alteration.new_name
 
     def name(known: str) -> str:
@@ -60,7 +64,7 @@ def _renamed(manifest: Manifest, alteration: Alteration) -> Manifest:
     parts: dict[str, Any] = {
         part: {name(n): value for n, value in getattr(manifest, part).items()} for part in PARTS_BY_NAME
     }
-    folded = {old.casefold(): new.casefold()}  # scheduled changes go by names in small letters
+    folded = {old.casefold(): new.casefold()}  # scheduled changes are keyed by names in lower case
     parts["scheduled"] = {folded.get(n, n): changes for n, changes in manifest.scheduled.items()}
     parts["partial"] = {view: tuple(map(name, streams)) for view, streams in parts["partial"].items()}
     parts["aside"] = {
@@ -83,11 +87,11 @@ def with_owners(
     return replace(manifest, traces=traces)
 
 
-def _widened(manifest: Manifest, alteration: Alteration) -> Manifest:
+def _widen_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return the manifest with the places of columns in the files that lack some.
 
-    Changes that are scheduled leave new columns as they are. That files have a new column was told; that some
-    have not need not be.
+    Scheduled changes leave new columns as they are. That files have a new column was reported; that some
+    lack it is expected.
     """
     name, before, added = alteration.name, alteration.columns, alteration.added
     changed = {}
@@ -101,7 +105,9 @@ def _widened(manifest: Manifest, alteration: Alteration) -> Manifest:
             change if change.new is None else replace(change, new=(*change.new, *new))
             for change in scheduled[name.casefold()]
         )
-    return replace(manifest.with_traces(changed), scheduled=scheduled, told=_told(manifest, alteration))
+    return replace(
+        manifest.with_traces(changed), scheduled=scheduled, told=_reported_differences(manifest, alteration)
+    )
 
 
 def placed_run(run: Run, alteration: Alteration, columns: int) -> Run:
@@ -119,8 +125,10 @@ def placed_run(run: Run, alteration: Alteration, columns: int) -> Run:
     return replace_run(run, places=(*places[:own], *(-1 for _ in alteration.added), *places[own:]))
 
 
-def _told(manifest: Manifest, alteration: Alteration) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return which differences of columns were told: that older files lack a new column need not be."""
+def _reported_differences(
+    manifest: Manifest, alteration: Alteration
+) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the differences of columns reported so far: that older files lack a new column is expected."""
     names = {n.casefold() for n in alteration.added}
     own = manifest.told.get(alteration.name, {})
     left_out = tuple(n for n in own.get(LEFT_OUT, ()) if n.casefold() not in names)

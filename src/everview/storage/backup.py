@@ -179,7 +179,7 @@ def read_backup(source: Files) -> StoreBackup:
             raise ValueError("its checksum is wrong")
         return decode_record(whole.body, StoreBackup)
     except (ValueError, TypeError) as error:
-        raise _damaged(source, BACKUP_FILE, str(error).splitlines()[0]) from error
+        raise _damaged_backup_error(source, BACKUP_FILE, str(error).splitlines()[0]) from error
 
 
 def restore_store(source: Files, target: Files) -> StoreBackup:
@@ -229,10 +229,10 @@ def _verify(files: Files, backup: StoreBackup) -> None:
         try:
             data = files.read(path)
         except FileMissing:
-            raise _damaged(files, path, "it is missing") from None
+            raise _damaged_backup_error(files, path, "it is missing") from None
         if BackupFile(len(data), zlib.crc32(data)) != expected:
-            raise _damaged(files, path, "its checksum is wrong")
+            raise _damaged_backup_error(files, path, "its checksum is wrong")
 
 
-def _damaged(files: Files, path: str, why: str) -> StoreError:
+def _damaged_backup_error(files: Files, path: str, why: str) -> StoreError:
     return StoreError(f"{files}/{path} of a backup is damaged: {why}", next_step="take another backup")

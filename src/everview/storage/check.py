@@ -69,7 +69,7 @@ class StoreCheck:
 
 def check_store(store: Store) -> StoreCheck:
     """Read every file that the last manifest names, the manifests, the catalog and Spark's checkpoint."""
-    reader = Store(store.files, store.settings)  # who writes is refused where a reader is told
+    reader = Store(store.files, store.settings)  # a writer would be refused; a reader is warned
     for _ in range(_ATTEMPTS):
         found, last = _check_once(reader)
         if not found.problems or last is None or manifests.read_latest(store.files) == last:

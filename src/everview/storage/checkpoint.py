@@ -1,4 +1,4 @@
-"""Spark's checkpoint and the manifests agree, or nothing runs.
+"""The agreement of Spark's checkpoint with the manifests, without which nothing runs.
 
 Spark's log says which batches of rows it has handed over, and a manifest which of them were taken. After the
 checkpoint is lost, Spark would begin with batches that count as taken; after a manifest is lost, it would go
@@ -219,7 +219,7 @@ def _intact(files: Files, batch: int) -> dict[str, str | None]:
     try:
         return needed_log_entries(files, batch)
     except ValueError:
-        return {}  # the damage of these offsets is told already
+        return {}  # the damage of these offsets is reported already
 
 
 def copied_paths(files: Files, batch: int) -> list[str]:

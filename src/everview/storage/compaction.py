@@ -3,6 +3,9 @@
 Four reasons. Many runs of one size (size tiers; so their number grows with the logarithm of the rows);
 many small ones; too many rows that have ended, in runs that have not ended whole; too many rows that
 may cancel. What is kept is at most `slack` times what matters, or `small` rows more than that.
+
+No library is used: what to merge depends on how many rows of a run have ended or may cancel, and a storage
+engine does not know that of our rows.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _STRETCH = "_stretch"
 class Policy:
     """How a trace is laid out: its expiry buckets, if any, and when its runs are merged.
 
-    `small` is the number of rows below which a file is not worth its while: smaller runs are one tier, and
+    `small` is the number of rows below which a file is not worthwhile: smaller runs are one tier, and
     are not split over buckets. `fan` runs of a tier are merged, unless they have `large` numbers of rows:
     that would take long, and save little. `cancelling` says that merging may make rows fewer because some
     cancel or add up (signed inputs, sums, MIN and MAX), not only because they end.

@@ -1,4 +1,4 @@
-"""The little that a store needs of a file system: whole files, written at once or not at all.
+"""The few file operations that a store needs: whole files, written at once or not at all.
 
 A store lies in a local folder, or wherever `pyarrow.fs` can go (`hdfs://…`, `s3://…`, `gs://…`). A file is
 written under a temporary name beside its own and renamed: who reads sees the old file or the new one,
@@ -40,7 +40,7 @@ MEND_OR_RESTORE = "everview repair mends it, or names what is lost; everview res
 
 
 class FileMissing(StoreError):
-    """A file that ought to be there."""
+    """A file that should exist and does not."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Manifests that are held: clean-up keeps them, and the files that they name, while a backup reads them.
 
 A backup of a large store takes longer than old manifests are kept. So it writes a small file that says which
-step it reads and which process it is; it ends with the backup, or counts no more when its process has ended.
+step it reads and which process it is; it is deleted after the backup, and ignored once its process has ended.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from everview.storage.files import FileMissing, Files
 from everview.storage.records import decode_record, encode_record
 
 LOCK = "everview.lock"
-_PAUSE = 0.2  # so long may the file of another writer be under way
+_PAUSE = 0.2  # seconds; so long the file of another writer may take to appear
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def writer_of(files: Files, for_others: bool = False) -> str | None:
         return None
     if holder is None or holder.is_dead():
         return None
-    return _process(holder) if for_others else _named(holder)
+    return _process(holder) if for_others else _name_holder(holder)
 
 
 class LocalLock:
@@ -114,7 +114,7 @@ class LocalLock:
             holder = Holder.from_json(os.read(handle, 10_000))
             os.close(handle)
             if isinstance(error, BlockingIOError):
-                raise _held(files, holder) from None
+                raise _held_error(files, holder) from None
             raise _unlockable(files, error) from error
         self._handle: int | None = handle
         os.ftruncate(handle, 0)
@@ -146,7 +146,7 @@ class LocalLock:
 
 
 class FileLock:
-    """A file that names its holder, where there is nothing better."""
+    """A file that names its holder, for file systems without real locks."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -165,18 +165,18 @@ class FileLock:
         time.sleep(_PAUSE)
         now = self._holder()
         if now != mine:
-            raise _held(self._files, now)
+            raise _held_error(self._files, now)
 
     def _write_if_free(self, mine: Holder, there: ConditionalObject) -> None:
         found = there.read()
         data, tag = (b"", None) if found is None else found
         self._must_be_free(Holder.from_json(data))
         if not there.write(mine.to_json(), replaces=tag):
-            raise _held(self._files, self._holder())
+            raise _held_error(self._files, self._holder())
 
     def _must_be_free(self, holder: Holder | None) -> None:
         if holder is not None and not holder.is_dead():
-            raise _held(self._files, holder)
+            raise _held_error(self._files, holder)
 
     def _holder(self) -> Holder | None:
         try:
@@ -216,7 +216,7 @@ def _start_of(pid: int) -> str:
         return ""
 
 
-def _named(holder: Holder | None) -> str:
+def _name_holder(holder: Holder | None) -> str:
     if holder is None:
         return "another process"
     if holder.pid == os.getpid() and holder.host == socket.gethostname():
@@ -228,15 +228,15 @@ def _process(holder: Holder) -> str:
     return f"process {holder.pid} on {holder.host}, since {holder.since}"
 
 
-def _held(files: Files, holder: Holder | None) -> StoreError:
+def _held_error(files: Files, holder: Holder | None) -> StoreError:
     step = "stop that process first; to read the store needs no lock"
     if not files.local:
         step += f". If you are sure that it is gone, delete {files}/{LOCK}"
-    return StoreError(f"the store {files} is being written by {_named(holder)}", next_step=step)
+    return StoreError(f"the store {files} is being written by {_name_holder(holder)}", next_step=step)
 
 
 def _lost(files: Files, holder: Holder | None) -> StoreError:
-    by = "" if holder is None else f": it is now held by {_named(holder)}"
+    by = "" if holder is None else f": it is now held by {_name_holder(holder)}"
     return StoreError(
         f"the lock of the store {files} was lost{by}",
         next_step="somebody deleted the lock or the store; start again when only one writes",

@@ -37,7 +37,7 @@ Scheduled = Mapping[str, tuple[Change, ...]]  # the changes of each table, by it
 
 
 class DamagedManifest(StoreError):
-    """A manifest that was written whole and is so no longer."""
+    """A manifest that was written completely and has been damaged since."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SetAside:
 
 @dataclass(frozen=True)
 class Rewound:
-    """A step in which the store was taken back to an instant: what later steps than that had said is void.
+    """A step in which the store was taken back to an instant: what steps said about later instants is void.
 
     The changes of the steps from `void_from` up to this one are gone, and come again.
     """
@@ -211,12 +211,12 @@ class Manifest:
         return {table: changes for table, changes in left.items() if changes}
 
     def with_traces(self, changed: Traces) -> Manifest:
-        """Return it with new lists of runs for some traces; a trace without runs is left out."""
+        """Return the manifest with new lists of runs for some traces; a trace without runs is dropped."""
         traces = {**self.traces, **changed}
         return replace(self, traces={trace: tuple(runs) for trace, runs in traces.items() if runs})
 
     def without_plans(self, gone: Callable[[str], bool]) -> Manifest:
-        """Return it without what it has of the plans of some views."""
+        """Return the manifest without anything about the plans of some views."""
         return replace(
             self,
             plans={name: plan for name, plan in self.plans.items() if not gone(name)},
@@ -281,7 +281,8 @@ _Traces = list[tuple[TraceId, tuple[Run, ...]]]
 
 
 def path_of(step: int) -> str:
-    """
+    """Return the path of the manifest of a step.
+
     >>> path_of(12)
     'manifests/00000012.json'
     """
@@ -320,14 +321,14 @@ def read(files: Files, step: int) -> Manifest:
 def read_latest(files: Files, only_reading: bool = False) -> Manifest | None:
     """Read the last manifest; None before the first step.
 
-    A manifest is renamed into place whole, so a damaged one is damage of the disk. Who writes must not go
-    on from the one before: Spark would not send the batch again. Who only reads may, and is warned.
+    A manifest is renamed into place whole, so a damaged one is damage of the disk. A writer must not go
+    on from the one before: Spark would not send the batch again. A reader may, and is warned.
     """
     for _ in range(_ATTEMPTS):
         try:
             return _latest(files, only_reading)
         except FileMissing:
-            continue  # it was cleaned away since it was listed: there is a later one
+            continue  # clean-up has deleted it since it was listed: there is a later one
     raise StoreError(
         f"the manifests of {files} go away faster than they can be read",
         next_step="keep more of them when you clean the store",
@@ -357,7 +358,8 @@ def check_runs(files: Files, manifest: Manifest) -> None:
 
 
 def _checksum(*parts: bytes | msgspec.Raw) -> int:
-    """
+    """Return the CRC-32 of some bytes.
+
     >>> _checksum(b"ab", b"c") == zlib.crc32(b"abc")
     True
     """

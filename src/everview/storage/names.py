@@ -24,7 +24,7 @@ def safe_name(name: str) -> str:
         return folded
     ascii_only = unicodedata.normalize("NFKD", folded).encode("ascii", "ignore").decode()
     readable = re.sub(r"[^a-z0-9_]+", "_", ascii_only).strip("_")[:_READABLE] or "name"
-    # surrogatepass: a name with half a surrogate pair is odd, but it is a name.
+    # surrogatepass: a name with a lone surrogate is odd, but it is a name.
     digest = hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{readable}~{digest}"
 

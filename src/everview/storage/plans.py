@@ -68,7 +68,8 @@ def save_plans(files: Files, plans: Iterable[P.Operator], stored: Container[str]
 
 
 def plan_path(digest: str) -> str:
-    """
+    """Return the path of the plan with a digest.
+
     >>> plan_path("0a1b")
     'plans/0a1b.json'
     """
@@ -167,7 +168,7 @@ def _encode_fields(record: object, reference: Callable[[P.Operator], object]) ->
                 return {"is": "Decimal", "value": str(value)}
             case bytes():
                 return {"is": "bytes", "value": value.hex()}
-            case str() if _SURROGATE.search(value):  # half a pair, which JSON cannot hold
+            case str() if _SURROGATE.search(value):  # a lone surrogate, which JSON cannot hold
                 return {"is": "str", "value": value.encode("utf-8", "surrogatepass").hex()}
             case float() if not math.isfinite(value):
                 return {"is": "float", "value": str(value)}

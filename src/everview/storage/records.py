@@ -20,7 +20,7 @@ def encode_record(record: object) -> bytes:
     """
     try:
         return msgspec.json.encode(record)
-    except UnicodeEncodeError:  # half a surrogate pair in a name, which msgspec does not write
+    except UnicodeEncodeError:  # a lone surrogate in a name, which msgspec does not write
         return json.dumps(msgspec.to_builtins(record)).encode()
 
 
@@ -35,6 +35,6 @@ def decode_record(data: bytes | str | msgspec.Raw, type_: type[_Record]) -> _Rec
         return msgspec.json.decode(data, type=type_)
     except msgspec.ValidationError:
         raise
-    except msgspec.DecodeError:  # half a surrogate pair, or no JSON: the standard library knows which
+    except msgspec.DecodeError:  # a lone surrogate, or no JSON: the standard library tells which
         text = data if isinstance(data, str) else bytes(memoryview(data)).decode()
         return msgspec.convert(json.loads(text), type_)

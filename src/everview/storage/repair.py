@@ -1,4 +1,4 @@
-"""What is damaged in a store, and from where it can go on. Nothing is written here, and no Spark is needed.
+"""What is damaged in a store, and from which step it can go on. Nothing is written here; no Spark.
 
 A store goes on from a manifest and a batch of Spark that belong together: the newest such pair. Rows of
 sources that came later are read again; rows that were inserted later are taken from their files.

@@ -174,13 +174,13 @@ def _column(frame: Frame, name: str, otherwise: int) -> np.ndarray:
     return np.full(frame.height, otherwise, dtype=np.int64)
 
 
-_SYNCS = 8  # so many files are brought to the disk at a time
+_SYNCS = 8  # files that are synced at a time
 
 
 def bring_to_disk(files: Files, before: Traces, after: Traces) -> None:
-    """Sync the new files of a step and their folders to the disk, in a store that wants it.
+    """Sync the new files of a step and their folders to the disk, in a durable local store.
 
-    A manifest must name no file that a crash of the machine could take. The system writes many small files
+    A manifest must not name a file that a crash of the machine could lose. The system writes many small files
     faster when all are there than one after the other.
     """
     if not files.durable or not files.local:

@@ -1,4 +1,4 @@
-"""How much of a store each view takes: its changes, its present answer, and the state of its operators."""
+"""How many bytes of a store each view takes: its changes, its present answer, its operators' state."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
 @dataclass(frozen=True)
 class Settings:
-    """What a store is made with and keeps for ever."""
+    """The settings of a store, fixed when it is created."""
 
     partitions: int = 8
     time_zone: str = "UTC"
@@ -83,7 +83,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was cleaned away."""
+    """What a clean-up has deleted."""
 
     files: int
     bytes: int
@@ -298,7 +298,7 @@ class Store:
     def manifest(self) -> Manifest:
         """Return the last manifest; before the first step an empty one, of step 0.
 
-        Who writes is told of a damaged file, and at the start of a missing one; who only reads gets the
+        A writer gets an error for a damaged file, and at the start for a missing one; a reader gets the
         manifest before a damaged one, and a warning.
         """
         if self._lock is None:

@@ -3,6 +3,9 @@
 A task is given the runs that the last manifest names, reads of them what it needs, adds what its step adds,
 and hands back the new list; the files of the old one stay until no manifest names them.
 
+Spark's state store is not used: it hands rows to Python key by key, and has no runs that expire whole. Table
+formats (Delta, Iceberg) commit each table for itself; here one manifest commits all states and views.
+
 >>> import tempfile
 >>> from everview.operators.columnar.frame import make_frame, consolidate_frame
 >>> folder = tempfile.TemporaryDirectory()
@@ -130,7 +133,7 @@ class Trace:
 
 
 def missing_run(files: Files, path: str) -> StoreError:
-    """Return the error for a run that a manifest names and that is not there."""
+    """Return the error for a run that a manifest names and that does not exist."""
     return FileMissing(
         f"{files}/{file_of(path)} is missing, and a manifest names it",
         next_step="who only reads and has read for long: read again, the file was cleaned away; "

@@ -140,7 +140,7 @@ class GrowingState:
 
 
 def growing_states(checked: EventTiming, facts: _Facts | None = None) -> list[GrowingState]:
-    """Return the state of an event query that is never dropped: allowed, and said."""
+    """Return the state of an event query that is never dropped: it is allowed, and reported."""
     found = []
     plan = checked.timing.node
     for each in checked.timing.walk():
@@ -171,7 +171,7 @@ def _bounding(
 def _without_branch(
     plan: N.Node, lines: Sequence[str], every: Sequence[Unbounded], facts: _Facts | None
 ) -> EventQueryError | None:
-    """Return the refusal of a query that could answer but for one branch of an OR, which bounds nothing."""
+    """Return the refusal of a query in which only one branch of an OR bounds nothing."""
     for unbounded in every:
         for branch in reversed(unbounded.case.branches):
             tried = timing_of(_drop_branch(plan, branch), facts)

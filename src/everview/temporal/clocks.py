@@ -35,7 +35,7 @@ LineBounds = Mapping[StreamLine, int]
 
 @dataclass(frozen=True)
 class Moment:
-    """The bound of a time line, less a length of time; with `reaches`, always, once the bound is there.
+    """The bound of a time line, less a length of time; with `reaches`, ∞ from that bound on.
 
     >>> line = StreamLine("brigade", "ts")
     >>> print(Moment(line, 3_600_000_000), Moment(line, -1), Moment(line, 3_599_999_999))
@@ -83,7 +83,7 @@ def offset_text(length: int) -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """min over `parts` of max over their moments (paper 3, definition 24); without parts, always.
+    """min over `parts` of max over their moments (paper 3, definition 24); without parts, ∞.
 
     >>> fire, brigade = StreamLine("fire", "ts"), StreamLine("brigade", "ts")
     >>> clock = Clock.earliest([(Moment(fire, -60_000_000),), (Moment(brigade),), (Moment(brigade, -1),)])
@@ -120,11 +120,11 @@ class Clock:
         return tuple(dict.fromkeys(m.line for part in found for m in part))
 
     def less(self, length: int) -> Clock:
-        """Return the clock that is always a length of time behind."""
+        """Return the clock that is always a length of time behind this one."""
         return self._changed(lambda m: m if m.reaches is not None else Moment(m.line, m.minus + length))
 
     def reaching(self, instant: int) -> Clock:
-        """Return the clock that is always, once this one has reached an instant."""
+        """Return the clock that is ∞ once this one has reached an instant."""
         return self._changed(
             lambda m: m if m.reaches is not None else Moment(m.line, reaches=instant + m.minus)
         )

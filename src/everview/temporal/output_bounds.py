@@ -39,7 +39,7 @@ class EventTiming:
 
 
 def output_clock(timing: Timing, line: str) -> Clock | None:
-    """Return the clock of a column of the output; None if it bounds not every input, or may be NULL."""
+    """Return the clock of a column of the output; None if it does not bound every input, or may be NULL."""
     position = timing.node.schema.index(timing.node.schema.find(line))
     for case in timing.cases:
         time = case.columns[position]

@@ -155,7 +155,7 @@ class Reading:
         return of if of is None or not days else _shift(of, 1 - DAY, 0)
 
     def _extreme(self, greatest: bool, arguments: tuple[Expression, ...]) -> Term | None:
-        """Spark's GREATEST and LEAST skip NULLs, so an argument that may be NULL says nothing."""
+        """Return GREATEST or LEAST as a term; Spark skips NULLs in both, so no argument may be NULL."""
         terms = [self.term(argument) for argument in arguments if not self.is_null(argument)]
         sure = [term for term in terms if term is not None and self.is_present(term)]
         if not sure or len(sure) < len(terms):
@@ -222,7 +222,7 @@ class Reading:
         return compare_terms(operator, one, other)
 
     def _same(self, left: Expression, right: Expression, negated: bool) -> Formula:
-        """x <=> y of times that are never NULL is x = y; of others it says nothing."""
+        """Return what x <=> y says: x = y of times that are never NULL, nothing of others."""
         one, other = self.term(left), self.term(right)
         sure = [term is not None and self.is_present(term) for term in (one, other)]
         if one is not None and other is not None and all(sure):
@@ -243,7 +243,7 @@ class Reading:
         return Given(found.attribute) if negated and isinstance(found, Shifted) else ALWAYS_TRUE
 
     def _compare_spans(self, operator: str, left: Expression, right: Expression) -> Formula:
-        """a − b ≤ c is a ≤ b + c."""
+        """Return a − b ≤ c as a ≤ b + c."""
         one, other = self._span(left), self._span(Negate(right))
         apart = None if one is None or other is None else _add_spans(one, other)
         if apart is None or apart.after is None or apart.before is None:
@@ -271,7 +271,7 @@ def compare_terms(operator: str, one: Term, other: Term) -> Formula:
 
 
 def _at_most(one: Term, other: Term, slack: int) -> Formula:
-    """one ≤ other + slack (rules Arith, Min and Max)."""
+    """Return one ≤ other + slack as a formula (rules Arith, Min and Max)."""
     if isinstance(one, Extreme):
         each = [_at_most(term, other, slack) for term in one.terms]
         return join_all(*each) if one.greatest else join_any(*each)

@@ -23,12 +23,12 @@ _Cases = Sequence[TimeCase]
 
 
 def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbounded, ...]]:
-    """Return why a column bounds not every input, and the inputs that nothing bounds."""
+    """Return why a column does not bound every input, and the inputs that nothing bounds."""
     node = timing.node
     position = node.schema.index(node.schema.find(line))
     for case in timing.cases:
         if position in case.nulls:
-            return _padded(case, line), ()
+            return _padded_line_error(case, line), ()
     unbounded = tuple(
         Unbounded(requirement, case, (position,))
         for case in timing.cases
@@ -38,13 +38,13 @@ def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbo
     for case in timing.cases:
         time = case.columns[position]
         if time is None or not case.is_present(time):
-            return _unknown(timing, line, position), ()
+            return _unrelated_line_error(timing, line, position), ()
         if not any(case.distances.dist(time, a) is not None or case.distances.dist(a, time) is not None
                    for a in case.distances.rows if a is not time):  # fmt: skip
             alone = all(case.requirements == (u.requirement,) for u in unbounded if u.case is case)
             if alone and len(case.requirements) == 1 and not _is_line(case, time):
-                return _unknown(timing, line, position), ()
-    return _unbounded(timing, line, unbounded), unbounded
+                return _unrelated_line_error(timing, line, position), ()
+    return _unbounded_line_error(timing, line, unbounded), unbounded
 
 
 def _clock(cases: _Cases, pick: Callable[[TimeCase], Attribute | None]) -> Clock | None:
@@ -81,8 +81,8 @@ def short_name(name: str, plan: N.Node) -> str:
 # The reasons
 
 
-def _padded(case: TimeCase, line: str) -> EventQueryError:
-    """A time line of the side of an outer join that may be padded."""
+def _padded_line_error(case: TimeCase, line: str) -> EventQueryError:
+    """Return the error for a time line of a side of an outer join that may be padded."""
     origins = [r.origins[0].stream for r in case.requirements if r.origins]
     if len(origins) < 2 or origins[0] == origins[-1]:
         return EventQueryError(
@@ -100,8 +100,8 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
-def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
-    """A column that is no time line of an input, and of which no condition says how it relates to one."""
+def _unrelated_line_error(timing: Timing, line: str, position: int) -> EventQueryError:
+    """Return the error for a column that is no time line and that no condition relates to one."""
     lines = [a.attribute for c in timing.cases for r in c.requirements for a in r.alternatives]
     seen = _visible(timing)
     ways = [
@@ -172,8 +172,8 @@ def _between(timing: Timing, own: str, time: str) -> list[str]:
     return [f"WHERE {column_name} BETWEEN {line_name} AND {line_name} + {interval_sql(30 * DAY)}"]
 
 
-def _unbounded(timing: Timing, line: str, unbounded: Sequence[Unbounded]) -> EventQueryError:
-    """A time line that is known, and an input whose rows may come any time later."""
+def _unbounded_line_error(timing: Timing, line: str, unbounded: Sequence[Unbounded]) -> EventQueryError:
+    """Return the error for a known time line, with an input whose rows may come any time later."""
     first = unbounded[0]
     origin = first.requirement.origins[0]
     later = next((a.attribute for a in first.requirement.alternatives), None)

@@ -247,7 +247,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(node: N.Node, left: Timing, right: Timing, condition: Expression, known: Knowledge) -> list[_Pair]:
-    """Definition 8, and the condition: all combinations of cases in which it can hold."""
+    """Return all combinations of cases of both sides in which the condition can hold (definition 8)."""
     schema = left.node.schema.concat(right.node.schema)
     lefts, rights = list(left.cases), list(right.cases)
     if len(lefts) * len(rights) > MOST_CASES:
@@ -257,11 +257,13 @@ def _pairs(node: N.Node, left: Timing, right: Timing, condition: Expression, kno
         for r in rights:
             both = l.beside(r)
             for case in both.restrict(Reading(both, schema).formula(condition)):
-                found += [_Pair(c, l.requirements, r.requirements) for c in _tried(node, case, known.trial)]
+                found += [
+                    _Pair(c, l.requirements, r.requirements) for c in _with_trial(node, case, known.trial)
+                ]
     return found
 
 
-def _tried(node: N.Node, case: TimeCase, trial: Trial | None) -> list[TimeCase]:
+def _with_trial(node: N.Node, case: TimeCase, trial: Trial | None) -> list[TimeCase]:
     """Return the case with a condition that is tried at this node."""
     if trial is None or trial.node is not node:
         return [case]
@@ -318,7 +320,7 @@ def _(node: N.AntiJoin, known: Knowledge) -> Timing:
     pairs = _pairs(node, left, right, node.condition, known)
     for_left, for_right, growing = _both_waits(left, right, pairs)
     back = _back(for_left, 0, pairs, 1)
-    cases = [_waited(case, 0, for_left, _origins(pairs, 1), back) for case in left.cases]
+    cases = [_after_wait(case, 0, for_left, _origins(pairs, 1), back) for case in left.cases]
     blocked = growing.pop("left")
     waits = for_left, for_right
     return Timing(node, (left, right), tuple(cases), waits, blocked, growing, _met(pairs))
@@ -335,7 +337,7 @@ def _origins(pairs: Sequence[_Pair], side: int) -> tuple[Origin, ...]:
     return tuple(dict.fromkeys(o for r in required for o in r.origins))
 
 
-def _waited(
+def _after_wait(
     case: TimeCase, offset: int, wait: Wait, origins: tuple[Origin, ...], back: int | None
 ) -> TimeCase:
     """Return the case of a row that has waited, with one more requirement: that the clock has passed it."""
@@ -361,14 +363,14 @@ def _(node: N.OuterJoin, known: Knowledge) -> Timing:
     if node.kind in ("LEFT", "FULL"):
         padding = frozenset(range(sizes[0], sum(sizes)))
         for case in left.cases:
-            waited = _waited(case, 0, for_left, _origins(pairs, 1), _back(for_left, 0, pairs, 1))
+            waited = _after_wait(case, 0, for_left, _origins(pairs, 1), _back(for_left, 0, pairs, 1))
             padded = (*waited.columns, *(None,) * sizes[1])
             cases.append(replace(waited, columns=padded, nulls=waited.nulls | padding))
         blocked += growing.pop("left")
     if node.kind in ("RIGHT", "FULL"):
         padding = frozenset(range(sizes[0]))
         for case in right.cases:
-            waited = _waited(case, 0, for_right, _origins(pairs, 0), _back(for_right, sizes[0], pairs, 0))
+            waited = _after_wait(case, 0, for_right, _origins(pairs, 0), _back(for_right, sizes[0], pairs, 0))
             nulls = padding | {sizes[0] + position for position in waited.nulls}
             cases.append(replace(waited, columns=(*(None,) * sizes[0], *waited.columns), nulls=nulls))
         blocked += growing.pop("right")
@@ -388,7 +390,7 @@ def _(node: N.TableJoin, known: Knowledge) -> Timing:
     origins = (Origin("the store", "the store"),)
     cases: list[TimeCase] = []
     for case in left.cases:
-        waited = _waited(case, 0, wait, origins, 0)
+        waited = _after_wait(case, 0, wait, origins, 0)
         if node.outer:
             padded = (*waited.columns, *(None,) * len(node.right.schema))
             cases.append(replace(waited, columns=padded))
@@ -414,7 +416,7 @@ def _(node: N.Aggregate, known: Knowledge) -> Timing:
     times = [("", argument) for argument in arguments if argument is not None]
     size = len(node.keys)
     rows = _project(below.cases, [*node.keys, *times], node.input)
-    rows = [tried for case in rows for tried in _tried(node, case, known.trial)]
+    rows = [tried for case in rows for tried in _with_trial(node, case, known.trial)]
     grouped = [_first_columns(case, size) for case in rows]
     wait, unbounded = choose_wait("groups", 0, grouped, [(c, c.requirements) for c in grouped])
     origins = tuple(dict.fromkeys(o for c in grouped for r in c.requirements for o in r.origins))
@@ -428,7 +430,7 @@ def _(node: N.Aggregate, known: Knowledge) -> Timing:
                 group = replace(group, columns=(*group.columns, None))
             else:
                 group = next(following).added_to(group, name)
-        found.append(_waited(group, 0, wait, origins, back))
+        found.append(_after_wait(group, 0, wait, origins, back))
     return Timing(node, (below,), tuple(simplify_cases(found)), (wait,), unbounded)
 
 
@@ -472,10 +474,10 @@ def _(node: N.Difference | N.StrictDifference | N.Intersection | N.MaxUnion, kno
     left, right = _timing(node.left, known), _timing(node.right, known)
     sides = _sides(node, left), _sides(node, right)
     both = [*sides[0], *sides[1]]
-    tried = [c for case in both for c in _tried(node, case, known.trial)]
+    tried = [c for case in both for c in _with_trial(node, case, known.trial)]
     wait, unbounded = choose_wait("records", 0, both, [(c, c.requirements) for c in tried])
     origins = tuple(dict.fromkeys(o for c in both for r in c.requirements for o in r.origins))
     kept = both if isinstance(node, N.MaxUnion) else sides[0]
     back = look_back_of(wait.column, [(c, c.requirements) for c in tried])
-    cases = [_waited(case.requiring(()), 0, wait, origins, back) for case in kept]
+    cases = [_after_wait(case.requiring(()), 0, wait, origins, back) for case in kept]
     return Timing(node, (left, right), tuple(simplify_cases(cases)), (wait,), unbounded)

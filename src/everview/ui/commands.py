@@ -90,7 +90,7 @@ def open_here(path: str, create: bool = False) -> Iterator[StoreAccess]:
 
 
 def check_question(sql: str, path: str, as_of: str | None, parameters: Mapping[str, object]) -> None:
-    """Raise the errors of a question, before Spark is started in vain."""
+    """Raise the errors of a question before Spark is started."""
     names = read_catalog(path)
     if not is_show_statement(sql, names):
         bind_question(sql, names, as_of, parameters)
@@ -132,7 +132,7 @@ def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
 
 
 def rewind_to(to: str, path: str, reject_after: str | None, dry_run: bool, yes: bool, format: str) -> None:
-    """Take a store back in time, and print what was done; exit with 1 if nothing was, but should be."""
+    """Rewind a store and print what was done; exit with 1 if something must be done and was not."""
     from everview.maintenance import rewind
     from everview.query.charts.view import chronon_of
 

@@ -33,7 +33,7 @@ _CONTROLS = {c: repr(chr(c))[1:-1] for c in (*range(32), *range(127, 160), 0x202
 
 
 def load_output(format: str) -> None:
-    """Import what an answer is printed with, before there is one: for tables that takes a while."""
+    """Import what is needed to print an answer before there is one: for tables that takes a while."""
     if format == "table":
         importlib.import_module("rich.console")
 

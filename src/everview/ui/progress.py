@@ -109,7 +109,7 @@ class Summary:
             self.changes[name] = self.changes.get(name, 0) + number
 
     def follow_names(self, alterations: Iterable[Alteration], since: int) -> None:
-        """Put what was counted before a name has changed, after a step, under the new name."""
+        """Move the counts of a renamed entry, as of a step, to its new name."""
         for alteration in alterations:
             old, new = alteration.name, alteration.new_name
             if alteration.step > since and new:

@@ -24,7 +24,7 @@ _LOOK_AGAIN = 0.2  # seconds between two looks at the background steps
 
 @dataclass(frozen=True)
 class RunningStore:
-    """A store that runs a script: where progress is shown, and the event that stops it."""
+    """A store that runs a script, the meter that shows progress, and the event that stops it."""
 
     db: Database
     meter: Meter
@@ -86,7 +86,7 @@ class RunningStore:
         except Exception as failure:
             server.stop(None if isinstance(failure, WorkStopped) else failure)
             raise
-        except BaseException:  # a second Ctrl-C waits for nothing
+        except BaseException:  # a second Ctrl-C: do not wait for the step
             server.remove_socket()
             raise
         else:

@@ -75,7 +75,7 @@ class Shell:
         self._store = store
         self._out = out
         self._err = err
-        self._ended = ended  # for tests: tells a tail to end
+        self._ended = ended  # for tests: whether a tail should end
 
     def take(self, entry: str) -> bool:
         """Execute one entry; return False if it ends the shell."""

@@ -25,7 +25,7 @@ def frame_type(type_: T.DataType) -> pl.DataType:
 
 
 def series_of(values: Sequence[object], type_: T.DataType) -> pl.Series:
-    """Values of records as a column. Times are integers in a record; here they get their type."""
+    """Return values of records as a column; times, which are integers in a record, get their type here."""
     if type_ in (T.TIMESTAMP, T.INTERVAL):
         return pl.Series(values, dtype=pl.Int64).cast(frame_type(type_))
     if type_ == T.DATE:

@@ -113,7 +113,7 @@ class ChartView:
         events: list[ChartEvent] = [
             (r.tag, r.at, tuple(r.record), None if r.old is None else tuple(r.old)) for r in reversed(rows)
         ]
-        before = [] if first is None and not note else _held(shown, first)
+        before = [] if first is None and not note else _records_held(shown, first)
         if len(before) > MOST_CHANGES:
             before = before[:MOST_CHANGES]
             note = f"{note or 'drawn are'} and {MOST_CHANGES:,} of the rows that held at the beginning"
@@ -122,7 +122,7 @@ class ChartView:
         return _Read(tuple(f.name for f in fields), numeric, found, note, first, last)
 
 
-def _held(shown: Any, at: Chronon | None) -> list[ChartRecord]:
+def _records_held(shown: Any, at: Chronon | None) -> list[ChartRecord]:
     """Return the records valid at an instant with their multiplicity, from all changes up to it."""
     early = shown.where("at IS NULL" if at is None else f"at IS NULL OR at <= {at}L")
     counted = early.selectExpr(

@@ -1,4 +1,4 @@
-"""Where the socket of a server lies: in a folder of the user's own, under a name made from the store's path.
+"""Where the socket of a server is: in a folder of the user's own, under a name made from the store's path.
 
 The path of a Unix socket has room for about a hundred bytes, and a store may have a longer path, or lie in
 an object store. Who may ask is a matter of the file system: the folder and the socket are the user's alone.
@@ -33,7 +33,7 @@ def socket_path(store: str) -> Path:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that a socket may lie in, the better one first."""
+    """Return the folders in which a socket may be, the preferred one first."""
     own = Path(tempfile.gettempdir()) / f"everview-{os.getuid()}"
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     # After `su` the variable may still name the folder of another user.

@@ -11,7 +11,7 @@ import pytest
 
 from everview.errors import StoreError
 from everview.server.client import find_server
-from everview.server.place import make_folder, require_own_folder, socket_path
+from everview.server.socket_file import make_folder, require_own_folder, socket_path
 
 
 def test_the_path_is_short_and_one_for_a_store(runtime: Path, tmp_path: Path) -> None:
