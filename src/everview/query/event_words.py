@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from everview.algebra.time import UNDATED, instant_words
 from everview.catalog import EventStreamEntry
+from everview.execute.event_bounds import clock_bound
 from everview.operators import EventOutputOperator, Operator
 from everview.temporal.clocks import ENDED, NOT_BEGUN, STORE_BOUND, Clock, LineBounds, StreamLine
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 def all_bounds(manifest: Manifest) -> dict[StreamLine, int]:
     """Return the bounds of the time lines of all streams, event streams included, and of the store."""
-    from everview.execute.event_bounds import clock_bound  # EXPLAIN does not need what it imports
-
     every = {**manifest.bounds, **manifest.event_bounds}
     found = {StreamLine(name, line): b for name, lines in every.items() for line, b in lines.items()}
     return {**clock_bound(manifest), **found, STORE_BOUND: manifest.bound}
