@@ -17,6 +17,7 @@ from everview.database import Database
 from everview.errors import EverviewError, StoreError
 from everview.execute import catalyst
 from everview.execute.lanes import lanes_of
+from everview.operators.aggregate import AggregateOperator
 from everview.storage.files import file_of
 from everview.storage.runs import TraceId
 from tests.engine.damages import flip_run
@@ -117,6 +118,30 @@ def test_a_view_whose_state_is_damaged(spark: SparkSession, tmp_path: Path) -> N
         assert answers(db) == expected(tmp_path / "always3", spark, folder)
         tags = db.changes("over").collect()
         assert tags[-1].high == answers(db)["over"][0][0]
+
+
+def test_a_view_that_needs_too_much_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """A step of few rows runs in the driver: the increment of one view meets the limit there."""
+    folder = tmp_path / "in"
+    write(folder, 0, 10)
+    views = {name: VIEWS[name] for name in ("good", "odd")}
+    with create(tmp_path / "store", spark, folder, views) as db:
+        db.run()
+        write(folder, 10, 15)
+        known = AggregateOperator.increment
+
+        def limited(self: AggregateOperator, *args: Any) -> Any:
+            if any(a.function == "sum" for a in self.aggregates):
+                raise MemoryError
+            return known(self, *args)
+
+        said = "the view 'odd' was set aside, and the others go on: .* has run out of memory"
+        with patch.object(AggregateOperator, "increment", limited), pytest.warns(UserWarning, match=said):
+            db.run()
+        right = expected(tmp_path / "always", spark, folder)
+        assert answers(db, "good") == {"good": right["good"]}
+        db.execute("ALTER VIEW odd RESUME")
+        assert answers(db, *views) == {v: right[v] for v in views}
 
 
 @contextmanager

@@ -59,6 +59,13 @@ _KNOWN: Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], StoreError]]] 
         ),
     ),
     (
+        re.compile(r"\bMemoryError\b|ArrowMemoryError|Python worker exited unexpectedly"),
+        lambda m: StoreError(
+            "a Python process of Spark has run out of memory, or has crashed",
+            next_step=f"put a shorter window on the view, or give the machine more memory; {_AS_IT_WAS}",
+        ),
+    ),
+    (
         re.compile(r"java\.lang\.OutOfMemoryError"),
         lambda m: StoreError(
             "Spark has too little memory",
@@ -83,7 +90,7 @@ def failure(
     """Return the error to show for what Spark or a task raised while it was `doing` something."""
     if isinstance(error, EverviewError):
         return error
-    text = str(error)
+    text = str(error) or type(error).__name__
     if isinstance(error, (Py4JNetworkError, ConnectionError)) or _JAVA_IS_GONE.search(text):
         return StoreError(
             "Spark has ended: its Java process is gone",
