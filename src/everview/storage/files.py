@@ -31,7 +31,7 @@ from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pl
 from everview.storage.conditional import ConditionalObject, conditional_object
 from everview.storage.encoding import decode_frame, encode_frame, encode_parts
-from everview.storage.frame_cache import FRAMES, Version, version_of
+from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, version_of
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -113,7 +113,7 @@ class Files:
         write = self._write_local if self.local else self._write_other
         with self._explained("write", path):
             write(folder, temporary, full, data)
-        FRAMES.forget(full)
+        _forget(full)
 
     def _write_local(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
         try:
@@ -221,14 +221,15 @@ class Files:
         if version is None:
             return decode_frame(self._verified(path), columns)
         name = self.full_path(path)
-        frame = FRAMES.get(name, version)
+        MAPPED.drop_gone()
+        frame = COPIED.get(name, version)
+        frame = MAPPED.get(name, version) if frame is None else frame
         if frame is None:
-            known = (name, version) in _VERIFIED
             data = self._verified(path)
-            if not FRAMES.accepts(data.size, known):
-                return decode_frame(data, columns)
-            frame = decode_frame(pa.py_buffer(data.to_pybytes()), None)
-            FRAMES.put(name, version, frame, max(data.size, frame.estimated_size()))
+            is_small = data.size <= LARGEST_COPY
+            frame = decode_frame(pa.py_buffer(data.to_pybytes()) if is_small else data, None)
+            kept = COPIED if is_small else MAPPED
+            kept.put(name, version, frame, max(data.size, frame.estimated_size()))
         return frame
 
     def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
@@ -357,7 +358,7 @@ class Files:
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is already gone is no error."""
-        FRAMES.forget(self.full_path(path))
+        _forget(self.full_path(path))
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
 
@@ -404,6 +405,12 @@ CHECKSUM_BYTES = _SEAL.size
 _MOST_VERIFIED = 100_000
 # Frames of local files that this process has compared with their checksum.
 _VERIFIED: set[tuple[str, Version]] = set()
+
+
+def _forget(full: str) -> None:
+    """Forget the frame of a local file that is deleted or written again."""
+    COPIED.forget(full)
+    MAPPED.forget(full)
 
 
 def add_checksum(path: str, data: memoryview) -> bytes:

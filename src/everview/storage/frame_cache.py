@@ -1,12 +1,14 @@
-"""Frames of local files, kept in the memory of a process while they are read again and again.
+"""Frames of local files, kept in a process while they are read again and again.
 
-A step reads a few rows of many small files, and to map and decode a file takes longer than to find them.
+A step reads a few rows of many files, and to map and decode a file takes longer than to find them.
 Files are written whole and never changed, so what was decoded stays true as long as the file is the same
 one: each frame is kept with the *version* of its file (inode, size, times), which is compared at every read.
 A file of the same name that was written again, by another attempt or by a restored backup, has another.
 
-Frames are copies in memory: no file stays open, so a deleted one takes no space on the disk. A process keeps
-at most `MOST_CACHED_BYTES`, and forgets those first that it has not read for longest.
+Frames of small files are copies in memory, `MOST_COPIED_BYTES` in a process. Larger files stay mapped,
+`MOST_MAPPED_BYTES` in a process: their pages are the system's, which takes them back when it needs them. Those
+that were not read for longest go first. A mapped file that is deleted takes its space on the disk until
+this process deletes it itself, or reads again: then the frames of files that are gone are dropped.
 
 >>> cache, frame = FrameCache(most_bytes=100), pl.DataFrame({"v": [1]})
 >>> cache.put("a", (1,), frame, 60)
@@ -21,6 +23,7 @@ at most `MOST_CACHED_BYTES`, and forgets those first that it has not read for lo
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -30,9 +33,10 @@ from everview.operators.columnar.lazy import pl as pl
 
 Version = tuple[int, ...]
 
-MOST_CACHED_BYTES = 64 * 1024 * 1024  # in a process
-_LARGEST = 8 * 1024 * 1024  # bytes of a frame
-_SMALL = 256 * 1024  # bytes; what is larger is kept when it is read for the second time
+MOST_COPIED_BYTES = 64 * 1024 * 1024
+MOST_MAPPED_BYTES = 256 * 1024 * 1024
+LARGEST_COPY = 256 * 1024  # bytes; a packed file has smaller runs only, so it is never mapped
+_SWEEP_SECONDS = 1.0
 
 
 def version_of(found: os.stat_result) -> Version:
@@ -52,18 +56,15 @@ class _Kept:
 class FrameCache:
     """Frames by the path or address of their run in the file system, least recently read first."""
 
-    def __init__(self, most_bytes: int = MOST_CACHED_BYTES) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.bytes = 0
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = Lock()
+        self._next_sweep = 0.0
 
     def __len__(self) -> int:
         return len(self._kept)
-
-    def accepts(self, size: int, known: bool) -> bool:
-        """Return whether a frame of so many bytes is kept; `known`: this process has read it before."""
-        return size <= min(self.most_bytes, _LARGEST if known else _SMALL)
 
     def get(self, name: str, version: Version) -> Frame | None:
         """Return the frame of a file, if it is kept and the file has this version still."""
@@ -78,7 +79,7 @@ class FrameCache:
             return found.frame.clone()  # whoever adds a column in place adds it to his own
 
     def put(self, name: str, version: Version, frame: Frame, size: int) -> None:
-        """Keep a frame whose columns lie in memory of their own, not in a mapped file."""
+        """Keep a frame of a file; others are forgotten if all take too many bytes."""
         with self._lock:
             self._drop(name)
             if size > self.most_bytes:
@@ -87,6 +88,16 @@ class FrameCache:
             self.bytes += size
             while self.bytes > self.most_bytes:
                 self._drop(next(iter(self._kept)))
+
+    def drop_gone(self) -> None:
+        """Forget the frames of files that are not there any more, at most once in a second."""
+        now = time.monotonic()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + _SWEEP_SECONDS
+        with self._lock:
+            for name in [name for name in self._kept if not os.path.exists(name)]:
+                self._drop(name)
 
     def forget(self, name: str) -> None:
         """Forget the frame of a file that is deleted or written again."""
@@ -106,4 +117,5 @@ class FrameCache:
             self.bytes -= gone.bytes
 
 
-FRAMES = FrameCache()  # those of this process
+# Those of this process.
+COPIED, MAPPED = FrameCache(MOST_COPIED_BYTES), FrameCache(MOST_MAPPED_BYTES)
