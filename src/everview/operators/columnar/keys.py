@@ -186,6 +186,8 @@ def expand_ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     [[4, 5, 7], [0, 0, 2]]
     """
     counts = high - low
+    if (counts == 1).all():
+        return low, np.arange(len(low))
     which = np.repeat(np.arange(len(counts)), counts)
     begins = np.cumsum(counts) - counts
     return np.arange(len(which)) + (low - begins)[which], which
