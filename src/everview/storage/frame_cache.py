@@ -6,8 +6,8 @@ one: each frame is kept with the *version* of its file (inode, size, times), whi
 A file of the same name that was written again, by another attempt or by a restored backup, has another.
 
 Frames of small files are copies in memory, `MOST_COPIED_BYTES` in a process. Larger files stay mapped,
-`MOST_MAPPED_BYTES` in a process: their pages are the system's, which takes them back when it needs them. Those
-that were not read for longest go first. A mapped file that is deleted takes its space on the disk until
+`MOST_MAPPED_BYTES` in a process: their pages are the system's, which takes them back when it needs them.
+Those that were not read for longest go first. A mapped file that is deleted takes its space on the disk until
 this process deletes it itself, or reads again: then the frames of files that are gone are dropped.
 
 >>> cache, frame = FrameCache(most_bytes=100), pl.DataFrame({"v": [1]})

@@ -124,14 +124,19 @@ def _match_hashes(
     begins = np.flatnonzero(group_starts(needles))
     ends = None if len(begins) == len(needles) else np.append(begins[1:], len(needles))
     distinct = needles if ends is None else needles[begins]
-    found, offset = [], 0
+    copies = None if ends is None else ends - begins
+    found: list[tuple[Ints, Ints]] = []
+    plain: list[tuple[Ints, Ints, Ints]] = []  # wanted groups and ranges of rows, made pairs at the end
+    offset = 0
     for chunk in _hash_chunks(state, on):
         for stretch, order_in_chunk in sorted_stretches(chunk):
             groups, low, high = _equal_ranges(stretch, distinct)
-            which = groups
-            if ends is not None:
-                which, group = expand_ranges(begins[groups], ends[groups])
-                low, high = low[group], high[group]
+            counts = high - low if copies is None else (high - low) * copies[groups]
+            # To look at all rows of the keys takes no longer than to search among them, if they are few.
+            if order_in_chunk is None and (within is None or counts.sum() <= len(stretch)):
+                plain.append((groups, low + offset, high + offset))
+                continue
+            which, low, high = _of_each_needle(groups, low, high, begins, ends)
             which = which if order is None else order[which]
             inner = None
             if within is not None:
@@ -143,8 +148,24 @@ def _match_hashes(
             rows = rows if order_in_chunk is None else order_in_chunk[rows]
             found.append((rows + offset, which[range_]))
         offset += len(chunk)
+    if plain:
+        groups, low, high = map(np.concatenate, zip(*plain, strict=True))
+        which, low, high = _of_each_needle(groups, low, high, begins, ends)
+        rows, range_ = expand_ranges(low, high)
+        which = which[range_]
+        found.append((rows, which if order is None else order[which]))
     rows, which = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
     return rows, which
+
+
+def _of_each_needle(
+    groups: Ints, low: Ints, high: Ints, begins: Ints, ends: Ints | None
+) -> tuple[Ints, Ints, Ints]:
+    """Return ranges of groups of equal needles for each needle; without ends, each is a group of its own."""
+    if ends is None:
+        return groups, low, high
+    which, group = expand_ranges(begins[groups], ends[groups])
+    return which, low[group], high[group]
 
 
 def _equal_ranges(stretch: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
