@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import io
 import os
 import re
 import struct
@@ -20,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.fs as arrow_fs  # type: ignore[import-untyped]
@@ -31,6 +30,8 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pl
 from everview.storage.conditional import ConditionalObject, conditional_object
+from everview.storage.encoding import decode_frame, encode_frame, encode_parts
+from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, version_of
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -112,6 +113,7 @@ class Files:
         write = self._write_local if self.local else self._write_other
         with self._explained("write", path):
             write(folder, temporary, full, data)
+        _forget(full)
 
     def _write_local(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
         try:
@@ -202,10 +204,9 @@ class Files:
         read: what nobody looks at stays on the disk. The file may be deleted meanwhile, as a mapping
         holds it; it is never written to again.
         """
-        data = self._verified(path)
         needed = None if columns is None else {*columns, *(() if where is None else where.meta.root_names())}
         try:
-            frame = _decoded(data, needed)
+            frame = self._whole_frame(path, needed)
         # A panic of Polars is no Exception, and damaged bytes can cause one.
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ArrowException, OSError) as error:
             raise self.damaged(path, _first_line(error)) from error
@@ -213,6 +214,23 @@ class Files:
             raise self.damaged(path, f"it has {frame.height} rows, and was written with {rows}")
         frame = frame if where is None else frame.filter(where)
         return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
+
+    def _whole_frame(self, path: str, columns: set[str] | None) -> Frame:
+        """Return a frame, perhaps without columns that are not needed: from memory if it was kept there."""
+        version = self._version(path)
+        if version is None:
+            return decode_frame(self._verified(path), columns)
+        name = self.full_path(path)
+        MAPPED.drop_gone()
+        frame = COPIED.get(name, version)
+        frame = MAPPED.get(name, version) if frame is None else frame
+        if frame is None:
+            data = self._verified(path)
+            is_small = data.size <= LARGEST_COPY
+            frame = decode_frame(pa.py_buffer(data.to_pybytes()) if is_small else data, None)
+            kept = COPIED if is_small else MAPPED
+            kept.put(name, version, frame, max(data.size, frame.estimated_size()))
+        return frame
 
     def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
         """Write frames of the same columns as the parts of one file; return its size in bytes."""
@@ -253,18 +271,25 @@ class Files:
 
     def _verified(self, path: str) -> Any:
         """Return the bytes of a frame. A local file is verified when this process first reads it."""
+        # Looked up first: a file that is written again meanwhile is never taken for its older version.
+        version = self._version(path)
         data = self._mapped(path)
-        if not self.local:
+        if version is None:
             return self._unsealed(path, data, known=False)
-        full = self.full_path(file_of(path))
-        with self._explained("read", file_of(path)):
-            found = os.stat(full)
-        version = (path, full, found.st_mtime_ns, found.st_size)
-        body = self._unsealed(path, data, known=version in _VERIFIED)
+        read = self.full_path(path), version
+        body = self._unsealed(path, data, known=read in _VERIFIED)
         if len(_VERIFIED) >= _MOST_VERIFIED:
             _VERIFIED.clear()
-        _VERIFIED.add(version)
+        _VERIFIED.add(read)
         return body
+
+    def _version(self, path: str) -> Version | None:
+        """Return the version of a local file; None for others, which are verified at every read."""
+        if not self.local:
+            return None
+        file = file_of(path)
+        with self._explained("read", file):
+            return version_of(os.stat(self.full_path(file)))
 
     def _unsealed(self, path: str, data: Any, known: bool) -> Any:
         """Return the bytes before the checksum; `known` says that they were compared with it before."""
@@ -333,6 +358,7 @@ class Files:
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is already gone is no error."""
+        _forget(self.full_path(path))
         with suppress(FileMissing), self._explained("delete", path):
             self._opened[0].delete_file(self.full_path(path))
 
@@ -362,22 +388,29 @@ class Files:
     @contextmanager
     def _explained(self, verb: str, path: str) -> Iterator[None]:
         """Turn an error of the system into a message with a next step."""
-        where = f"{self}/{path}" if path else str(self)
         try:
             yield
         except OSError as error:
-            raise _explanation(verb, where, error) from error
+            raise _explanation(verb, self._shown(path), error) from error
         except ArrowException as error:
-            raise StoreError(f"could not {verb} {where}: {_first_line(error)}") from error
+            raise StoreError(f"could not {verb} {self._shown(path)}: {_first_line(error)}") from error
+
+    def _shown(self, path: str) -> str:
+        return f"{self}/{path}" if path else str(self)
 
 
 _SEAL = struct.Struct("<I4s")  # behind every frame: the checksum of its bytes, and a mark
 _MARK = b"EVC1"
 CHECKSUM_BYTES = _SEAL.size
 _MOST_VERIFIED = 100_000
-_VERIFIED: set[tuple[str, str, int, int]] = (
-    set()
-)  # local files that this process has compared with their checksum
+# Frames of local files that this process has compared with their checksum.
+_VERIFIED: set[tuple[str, Version]] = set()
+
+
+def _forget(full: str) -> None:
+    """Forget the frame of a local file that is deleted or written again."""
+    COPIED.forget(full)
+    MAPPED.forget(full)
 
 
 def add_checksum(path: str, data: memoryview) -> bytes:
@@ -423,67 +456,6 @@ def is_temporary(path: str) -> bool:
     """Return whether a file is temporary: being written, or never finished."""
     name = path.rsplit("/", 1)[-1]
     return name.startswith(".") and name.endswith(".tmp")
-
-
-def encode_frame(frame: Frame, local: bool) -> memoryview:
-    """Return a frame as an Arrow file, as it is written to a local folder or elsewhere."""
-    if all(_is_fixed(type_) for type_ in frame.dtypes):
-        table = frame.rechunk().to_arrow()  # one batch: its readers search it as a whole
-        sink = pa.BufferOutputStream()
-        with arrow_ipc.new_file(sink, table.schema, options=_write_options(local)) as writer:
-            writer.write_table(table)
-        return memoryview(sink.getvalue())
-    # Polars takes longer, but writes of a few strings out of many only those.
-    buffer = io.BytesIO()
-    compression: Literal["uncompressed", "lz4"] = "uncompressed" if local else "lz4"
-    frame.rechunk().write_ipc(buffer, compression=compression, record_batch_size=max(frame.height, 1))
-    return buffer.getbuffer()
-
-
-def encode_parts(parts: Sequence[Frame], local: bool) -> memoryview:
-    """Return frames of the same columns as one Arrow file, a batch for each."""
-    tables = [part.rechunk().to_arrow() for part in parts]
-    sink = pa.BufferOutputStream()
-    with arrow_ipc.new_file(sink, tables[0].schema, options=_write_options(local)) as writer:
-        for table in tables:
-            batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-            writer.write_batch(batches[0])
-    return memoryview(sink.getvalue())
-
-
-def _write_options(local: bool) -> Any:
-    return arrow_ipc.IpcWriteOptions(compression=None if local else "lz4")
-
-
-def _is_fixed(type_: pl.DataType) -> bool:
-    """Return whether all values of a type have the same width, and pyarrow knows it."""
-    plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
-    return plain and type_ not in (pl.Int128, pl.UInt128)
-
-
-def _decoded(data: Any, columns: set[str] | None) -> Frame:
-    """Return the columns of an Arrow file, without a copy of what is not compressed."""
-    try:
-        reader = arrow_ipc.open_file(data)
-    except pa.ArrowNotImplementedError:  # pyarrow does not know the 128-bit integers of Polars
-        frame = pl.read_ipc(data.to_pybytes())
-        return frame if columns is None else frame.select(c for c in frame.columns if c in columns)
-    if columns is not None:
-        places = [i for i, name in enumerate(reader.schema.names) if name in columns]
-        reader = arrow_ipc.open_file(data, options=arrow_ipc.IpcReadOptions(included_fields=places))
-    table = reader.read_all()
-    table.validate()
-    return pl.DataFrame(_ArrowStream(table))
-
-
-@dataclass(frozen=True)
-class _ArrowStream:
-    """A table by its C interface alone: `pl.from_arrow` does the same in four times the time."""
-
-    table: Any
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def _without_secrets(text: str) -> str:

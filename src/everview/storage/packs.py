@@ -31,15 +31,15 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from msgspec.structs import replace
 
 from everview.operators.columnar.frame import Frame
+from everview.storage.encoding import encode_frame, encode_parts
 from everview.storage.files import (
     CHECKSUM_BYTES,
     Files,
     add_checksum,
     address_of,
-    encode_frame,
-    encode_parts,
     file_of,
 )
+from everview.storage.frame_cache import Version
 from everview.storage.runs import BACKFILL, FOLDERS, Run, TraceId, Traces
 
 # Rows that came from outside the store have files of their own: a repair finds them without a manifest.
@@ -91,6 +91,9 @@ class PackedFiles(Files):
     def _verified(self, path: str) -> Any:
         found = self._gathered.get(path)
         return super()._verified(path) if found is None else pa.py_buffer(found)
+
+    def _version(self, path: str) -> Version | None:
+        return None if path in self._gathered else super()._version(path)
 
     def finish(self) -> None:
         """Write what was gathered."""

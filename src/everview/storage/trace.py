@@ -92,16 +92,26 @@ class Trace:
             run for run in self.runs if run.holds(until_after, due, at) and run.holds(None, runs_due, None)
         ]
         frames = [] if empty is None else [empty if columns is None else empty.select(columns)]
-        frames += [self._read_run(run, columns, _where(run, until_after, due, at)) for run in wanted]
+        frames += [self._read_run(run, columns, until_after, due, at) for run in wanted]
         if not frames:
             return pl.DataFrame()
         return frames[0] if len(frames) == 1 else self._together(frames)
 
-    def _read_run(self, run: Run, columns: Sequence[str] | None, where: pl.Expr | None) -> Frame:
+    def _read_run(
+        self,
+        run: Run,
+        columns: Sequence[str] | None,
+        until_after: int | None,
+        due: tuple[int, int] | None,
+        at: int | None,
+    ) -> Frame:
         try:
-            return self.files.read_frame(run.path, columns, where, run.rows)
+            needed = None if columns is None else [*columns, *{FROM, UNTIL}.difference(columns)]
+            frame = self.files.read_frame(run.path, needed, rows=run.rows)
         except FileMissing as error:
             raise missing_run(self.files, run.path) from error
+        frame = _chosen_rows(run, frame, until_after, due, at)
+        return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
 
     def _together(self, frames: Sequence[Frame]) -> Frame:
         try:
@@ -125,7 +135,9 @@ class Trace:
 
     def merged(self, group: Sequence[Run], shrink: Shrink, step: int, bound: int) -> Trace:
         """Replace some runs by one (or one for each bucket)."""
-        together = replace(self, runs=tuple(group)).read(until_after=bound)
+        # By their ends: a state of events is then in the order of time, and is sorted faster.
+        in_order = sorted(group, key=lambda run: (run.least_until, run.greatest_until))
+        together = replace(self, runs=tuple(in_order)).read(until_after=bound)
         small = together if together.is_empty() else shrink(together, bound)
         grown = self.append(small, step, bound)
         gone = {run.path for run in group}
@@ -149,13 +161,16 @@ def _ending_after(frame: Frame, bound: int) -> Frame:
     return frame if later.all() else frame[np.flatnonzero(later)]
 
 
-def _where(run: Run, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> pl.Expr | None:
-    """Return which rows of a run are wanted; None if all are."""
-    wanted = []
+def _chosen_rows(
+    run: Run, frame: Frame, until_after: int | None, due: tuple[int, int] | None, at: int | None
+) -> Frame:
+    """Return the rows of a run that are asked for; NumPy finds a few among many faster than a filter."""
+    chosen = []
     if until_after is not None and run.least_until <= until_after:
-        wanted.append(pl.col(UNTIL) > until_after)
+        chosen.append(frame[UNTIL].to_numpy() > until_after)
     if due is not None and not due[0] < run.least_until <= run.greatest_until <= due[1]:
-        wanted.append((pl.col(UNTIL) > due[0]) & (pl.col(UNTIL) <= due[1]))
+        until = frame[UNTIL].to_numpy()
+        chosen.append((until > due[0]) & (until <= due[1]))
     if at is not None and not run.greatest_from <= at < run.least_until:
-        wanted.append((pl.col(FROM) <= at) & (pl.col(UNTIL) > at))
-    return pl.all_horizontal(wanted) if wanted else None
+        chosen.append((frame[FROM].to_numpy() <= at) & (frame[UNTIL].to_numpy() > at))
+    return frame[np.flatnonzero(np.logical_and.reduce(chosen))] if chosen else frame

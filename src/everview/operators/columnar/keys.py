@@ -84,12 +84,12 @@ class SearchWithinKeys(Protocol):
     """A search among the rows of a key, where more than equal keys is asked of a match."""
 
     def narrow(
-        self, hashes: Ints, places: slice | Ints, low: Ints, high: Ints, which: Ints | None
+        self, hashes: Ints, places: slice | Ints, low: Ints, high: Ints, which: Ints
     ) -> tuple[Ints, Ints, Ints | None]:
         """Narrow ranges [low, high) of equal hashes; return the order of the rows if it is another.
 
-        `places` are the rows of the state in the order of `hashes`, `which` the wanted rows of the ranges
-        (None: all in their order).
+        `places` are the rows of the state in the order of `hashes`, `which` the wanted rows of the
+        ranges.
         """
 
 
@@ -121,35 +121,61 @@ def _match_hashes(
         return nothing, nothing
     order = None if (numbers[1:] >= numbers[:-1]).all() else np.argsort(numbers)
     needles = numbers if order is None else numbers[order]
-    starts = group_starts(needles)
-    distinct, needle_groups = needles[starts], np.cumsum(starts) - 1
-    found, offset = [], 0
+    begins = np.flatnonzero(group_starts(needles))
+    ends = None if len(begins) == len(needles) else np.append(begins[1:], len(needles))
+    distinct = needles if ends is None else needles[begins]
+    copies = None if ends is None else ends - begins
+    found: list[tuple[Ints, Ints]] = []
+    plain: list[tuple[Ints, Ints, Ints]] = []  # wanted groups and ranges of rows, made pairs at the end
+    offset = 0
     for chunk in _hash_chunks(state, on):
         for stretch, order_in_chunk in sorted_stretches(chunk):
-            low, high = _equal_ranges(stretch, distinct)
-            low, high = low[needle_groups], high[needle_groups]
+            groups, low, high = _equal_ranges(stretch, distinct)
+            counts = high - low if copies is None else (high - low) * copies[groups]
+            # To look at all rows of the keys takes no longer than to search among them, if they are few.
+            if order_in_chunk is None and (within is None or counts.sum() <= len(stretch)):
+                plain.append((groups, low + offset, high + offset))
+                continue
+            which, low, high = _of_each_needle(groups, low, high, begins, ends)
+            which = which if order is None else order[which]
             inner = None
             if within is not None:
                 here = slice(offset, offset + len(chunk))
                 places = here if order_in_chunk is None else order_in_chunk + offset
-                low, high, inner = within.narrow(stretch, places, low, high, order)
-            rows, which = expand_ranges(low, high)
+                low, high, inner = within.narrow(stretch, places, low, high, which)
+            rows, range_ = expand_ranges(low, high)
             rows = rows if inner is None else inner[rows]
             rows = rows if order_in_chunk is None else order_in_chunk[rows]
-            found.append((rows + offset, which))
+            found.append((rows + offset, which[range_]))
         offset += len(chunk)
+    if plain:
+        groups, low, high = map(np.concatenate, zip(*plain, strict=True))
+        which, low, high = _of_each_needle(groups, low, high, begins, ends)
+        rows, range_ = expand_ranges(low, high)
+        which = which[range_]
+        found.append((rows, which if order is None else order[which]))
     rows, which = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
-    return rows, which if order is None else order[which]
+    return rows, which
 
 
-def _equal_ranges(stretch: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Return the range of each number in sorted ones; of a number that does not occur it is empty."""
+def _of_each_needle(
+    groups: Ints, low: Ints, high: Ints, begins: Ints, ends: Ints | None
+) -> tuple[Ints, Ints, Ints]:
+    """Return ranges of groups of equal needles for each needle; without ends, each is a group of its own."""
+    if ends is None:
+        return groups, low, high
+    which, group = expand_ranges(begins[groups], ends[groups])
+    return which, low[group], high[group]
+
+
+def _equal_ranges(stretch: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return which of the wanted numbers occur among sorted ones, and the range [low, high) of each."""
+    if not len(stretch):
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing, nothing
     low = np.searchsorted(stretch, wanted)
-    high = low.copy()
-    if len(stretch):
-        found = np.flatnonzero(stretch[np.minimum(low, len(stretch) - 1)] == wanted)
-        high[found] = np.searchsorted(stretch, wanted[found], side="right")
-    return low, high
+    found = np.flatnonzero(stretch[np.minimum(low, len(stretch) - 1)] == wanted)
+    return found, low[found], np.searchsorted(stretch, wanted[found], side="right")
 
 
 def _hash_chunks(state: Frame, on: Sequence[str]) -> list[Ints]:
@@ -181,6 +207,8 @@ def expand_ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
     [[4, 5, 7], [0, 0, 2]]
     """
     counts = high - low
+    if (counts == 1).all():
+        return low, np.arange(len(low))
     which = np.repeat(np.arange(len(counts)), counts)
     begins = np.cumsum(counts) - counts
     return np.arange(len(which)) + (low - begins)[which], which

@@ -115,10 +115,11 @@ def sort_by_key_and_time(rows: Frame, keys: Sequence[str], times: Sequence[str])
     """
     instants = to_micros(rows[times[0]]) if times else None
     numbers = key_hashes(rows, keys) if keys or instants is None else instants
-    order = np.argsort(numbers, kind="stable")
-    if keys and instants is not None and not _is_in_order(numbers[order], instants[order]):
+    order = np.argsort(numbers, kind="stable")  # rows that mostly come in the order of time stay so
+    sorted_numbers = numbers[order]
+    if keys and instants is not None and not _is_in_order(sorted_numbers, instants[order]):
         order = np.lexsort((instants, numbers))
-    return rows[order].with_columns(pl.Series(HASH, numbers[order]))
+    return rows[order].with_columns(pl.Series(HASH, sorted_numbers))
 
 
 def _is_in_order(hashes: Ints, times: Ints) -> bool:
@@ -186,7 +187,7 @@ class _KeyedTimes:
         return self.wanted_side.ranges(self.wanted, 0)
 
     def narrow(
-        self, hashes: Ints, places: slice | Ints, low: Ints, high: Ints, which: Ints | None
+        self, hashes: Ints, places: slice | Ints, low: Ints, high: Ints, which: Ints
     ) -> tuple[Ints, Ints, Ints | None]:
         """Narrow the ranges [low, high) of equal hashes to the times within the band.
 
@@ -198,7 +199,7 @@ class _KeyedTimes:
         times = to_micros(self._times[places])
         order = None if _is_in_order(hashes, times) else np.lexsort((times, hashes))
         times = times if order is None else times[order]
-        first, last = self._ranges if which is None else (part[which] for part in self._ranges)
+        first, last = (part[which] for part in self._ranges)
         begin = search_ranges(times, low, high, first, after=False)
         return begin, search_ranges(times, begin, high, last, after=True), order
 
