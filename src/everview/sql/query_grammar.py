@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from everview.algebra.text import name_sql
 from everview.sql import ast
 from everview.sql.join_grammar import JoinParser
 from everview.sql.places import WORDS
@@ -177,10 +178,17 @@ class QueryParser(JoinParser):
         self._take_sync(table)
         if alias := self._parse_table_alias():
             table.set("alias", alias)
+            self._refuse_late_window(table)
         table.set("version", version or self._parse_version())
         self._take_sync(table)
         self._parse_pivots()
         return table
+
+    def _refuse_late_window(self, table: exp.Table) -> None:
+        """Refuse a window after the alias of a relation."""
+        if self._curr and self._curr.token_type == TokenType.L_BRACKET:
+            example = f"write {name_sql(table.name)} [RANGE 5 MINUTES] AS {name_sql(table.alias)}"
+            self._fail("a window stands before the alias", next_step=example)
 
     def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
         if (self._word(), self._next.text.upper() if self._next else "") in _AFTER_RELATION:
