@@ -42,6 +42,12 @@ CREATE VIEW plain AS SELECT y.k, COUNT(*) AS n FROM p [RANGE {scale} MICROSECOND
 CREATE STREAM inserted TIMELINE {line} AS
   SELECT i.{line}, y.v FROM ISTREAM(SELECT {line} FROM o [RANGE {scale} MICROSECONDS]) i
     JOIN p y ON y.ts = i.{line};
+CREATE STREAM stamped TIMELINE at AS
+  SELECT i.n, i.at, y.v FROM ISTREAM(SELECT n FROM met) i JOIN p y ON y.ts = i.at;
+CREATE STREAM stamped_late TIMELINE {line}, at AS
+  SELECT i.{line}, i.at, y.k AS yk
+  FROM ISTREAM(SELECT {line} FROM o [RANGE {scale} MICROSECONDS SLIDE 2 MICROSECONDS LAG 1 MICROSECOND]) i
+    JOIN q y ON y.ts BETWEEN i.{line} AND i.at;
 """
 
 

@@ -22,6 +22,8 @@ LEAST: Chronon = -(2**63) + 1  # one below it is the bound before the first step
 # but no date.
 UNDATED: Chronon = LEAST + 2**40
 
+EARLIEST_TIMESTAMP: Chronon = -62_135_596_800_000_000  # 0001-01-01, the first that SQL has
+
 MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
@@ -236,6 +238,15 @@ def instant_words(t: Chronon) -> str:
     if t >= INFINITY - 1:
         return "the end of time"
     return "the beginning of time" if t < UNDATED else format_timestamp(t)
+
+
+def instant_column(t: Chronon) -> Chronon:
+    """Return an instant as a value of a TIMESTAMP column; what was there before all has the earliest one.
+
+    >>> instant_column(5), format_timestamp(instant_column(LEAST))
+    (5, '0001-01-01T00:00:00.000000')
+    """
+    return max(t, EARLIEST_TIMESTAMP)
 
 
 def timestamp_sql(t: Chronon) -> str:

@@ -236,13 +236,15 @@ def _(node: N.SynchronizeOn, lower: Lowering) -> P.Operator:
 @_lower_node.register(N.DStream)
 def _(node: N.IStream | N.DStream, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
-    return P.InsertionsOperator(below.plan, isinstance(node, N.DStream), rows=(below.rows,))
+    changes = P.InsertionsOperator(below.plan, isinstance(node, N.DStream), rows=(below.rows,))
+    return P.StampOperator(changes) if node.stamped else changes
 
 
 @_lower_node.register
 def _(node: N.RStream, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
-    return P.RelationStreamOperator(below.plan, node.grid, rows=(below.rows,))
+    shown = P.RelationStreamOperator(below.plan, node.grid, rows=(below.rows,))
+    return P.StampOperator(shown) if node.stamped else shown
 
 
 # Counts
