@@ -42,7 +42,7 @@ UNSIGNED = {
     "distinct": f"(SELECT DISTINCT k, ts FROM s [RANGE 6 {US}]) s",
     "sync": f"(SELECT k, ts FROM s [RANGE 6 {US}] SYNC EVERY 4 {US}) s",
     "istream": f"(SELECT k, ts FROM ISTREAM(SELECT k, ts FROM s [RANGE 6 {US} SLIDE 2 {US}])) s",
-    "istream by its instant": f"(SELECT k, at AS ts FROM ISTREAM(SELECT k FROM s [RANGE 6 {US} SLIDE 2 {US}])) s",
+    "instants": f"(SELECT k, at AS ts FROM ISTREAM(SELECT k FROM s [RANGE 6 {US} SLIDE 2 {US}])) s",
 }
 SIGNED = {
     "rows": "s [ROWS 2]",

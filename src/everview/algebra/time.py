@@ -22,7 +22,8 @@ LEAST: Chronon = -(2**63) + 1  # one below it is the bound before the first step
 # but no date.
 UNDATED: Chronon = LEAST + 2**40
 
-EARLIEST_TIMESTAMP: Chronon = -62_135_596_800_000_000  # 0001-01-01, the first that SQL has
+# What was there before all has a date only as a value: 0001-01-02, the first that Python has in every zone.
+UNDATED_VALUE: Chronon = -62_135_510_400_000_000
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -241,12 +242,12 @@ def instant_words(t: Chronon) -> str:
 
 
 def instant_column(t: Chronon) -> Chronon:
-    """Return an instant as a value of a TIMESTAMP column; what was there before all has the earliest one.
+    """Return an instant as a value of a TIMESTAMP column; what was there before all has one of the first.
 
     >>> instant_column(5), format_timestamp(instant_column(LEAST))
-    (5, '0001-01-01T00:00:00.000000')
+    (5, '0001-01-02T00:00:00.000000')
     """
-    return max(t, EARLIEST_TIMESTAMP)
+    return t if t > UNDATED else UNDATED_VALUE
 
 
 def timestamp_sql(t: Chronon) -> str:

@@ -11,7 +11,7 @@ from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.expressions import Column, Expression, Literal, substitute
 from everview.algebra.text import Written, literal_sql, type_sql
-from everview.algebra.time import EARLIEST_TIMESTAMP, INFINITY, LEAST, Grid
+from everview.algebra.time import INFINITY, LEAST, UNDATED, UNDATED_VALUE, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.execute.guards import catalyst_sql
 from everview.operators.columnar.frame import BEFORE_ALL, CHANGE, FROM, UNTIL, N
@@ -148,7 +148,8 @@ def _(node: P.NegateOperator, row: Row) -> Row:
 
 @_through.register
 def _(node: P.StampOperator, row: Row) -> Row:
-    instant = f"timestamp_micros(greatest({row.begin}, {long_sql(EARLIEST_TIMESTAMP)}))"
+    dated = f"{row.begin} > {long_sql(UNDATED)}"
+    instant = f"timestamp_micros(IF({dated}, {row.begin}, {long_sql(UNDATED_VALUE)}))"
     return replace(row, columns=(*row.columns, instant), types=node.types)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everview.algebra.time import EARLIEST_TIMESTAMP
+from everview.algebra.time import UNDATED, UNDATED_VALUE
 from everview.algebra.types import TIMESTAMP
 from everview.operators.base import InputColumns, Operator, column
 from everview.operators.columnar.frame import CHANGE, FROM, Frame
@@ -40,6 +40,7 @@ class StampOperator(Operator):
 
     def apply(self, frames: Sequence[Frame]) -> Frame:
         (rows,) = frames
-        instant = pl.max_horizontal(FROM, pl.lit(EARLIEST_TIMESTAMP, pl.Int64)).cast(frame_type(TIMESTAMP))
+        undated = pl.lit(UNDATED_VALUE, pl.Int64)
+        instant = pl.when(pl.col(FROM) > UNDATED).then(FROM).otherwise(undated).cast(frame_type(TIMESTAMP))
         size = len(self.input.types)
         return rows.select(*map(column, range(size)), instant.alias(column(size)), *CHANGE)

@@ -76,6 +76,8 @@ def bind_script(
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """Bind one statement."""
+    if isinstance(node, ast.ExplainSyntax) and isinstance(node.this, _CREATES):
+        return _explain_create(node.this, script, catalog)
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
@@ -377,6 +379,19 @@ def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Select(query, tuple(context.used))
 
 
+def _explain_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.ExplainCreate:
+    """EXPLAIN CREATE: the statement is bound as if it were to be executed."""
+    created = bind_statement(node, script, catalog)
+    if not isinstance(created, S.Create) or created.plan is None:
+        kind = "table" if isinstance(node, (ast.CreateTableSyntax, ast.CreateTableAsSyntax)) else "stream"
+        raise script.error(
+            f"EXPLAIN shows the plan of a query, and a {kind} has none that is kept running",
+            node.this,
+            next_step="EXPLAIN a SELECT, CREATE VIEW … AS or CREATE STREAM … TIMELINE … AS",
+        )
+    return S.ExplainCreate(created)
+
+
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _ad_hoc_context(script, catalog)
     query = bind_ad_hoc(node.this, context)
@@ -437,6 +452,14 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.SetClock(grain)
 
 
+_CREATES = (
+    ast.CreateStreamSyntax,
+    ast.CreateTableSyntax,
+    ast.CreateTableAsSyntax,
+    ast.CreateTaggedSyntax,
+    ast.CreateViewSyntax,
+    ast.CreateEventStreamSyntax,
+)
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStreamSyntax: _checked(_create_stream),
     ast.CreateTableSyntax: _checked(_create_table),

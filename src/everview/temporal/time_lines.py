@@ -133,7 +133,7 @@ def _unknown(timing: Timing, line: str, position: int) -> EventQueryError:
 
 
 def _inserted_later(timing: Timing, line: str) -> str | None:
-    """Return ISTREAM or the view that is one, if a time line is that of a relation with rows that come later."""
+    """Return ISTREAM, or the view that is one, if a time line is that of a relation whose rows come later."""
     for node in (each.node for each in timing.walk()):
         stream = node.definition if isinstance(node, N.View) else node
         if isinstance(stream, N.IStream) and stream.stamped:
