@@ -18,7 +18,7 @@ from everview.algebra import types as T
 from everview.algebra.changes import ChangeRow
 from everview.algebra.evaluate import evaluate, holds
 from everview.algebra.schema import Field, Schema
-from everview.algebra.time import INFINITY, LEAST
+from everview.algebra.time import INFINITY, LEAST, instant_column
 from everview.algebra.values import normal
 from everview.execute.prepare import Prepared
 from everview.execute.program import StageReport
@@ -199,6 +199,8 @@ def _rows(node: P.Operator, below: list[Frame], given: Given, slices: StepSlices
             ]
         case P.EventOutputOperator():
             rows = to_rows(node.apply(below))
+        case P.StampOperator():
+            rows = [r._replace(record=(*r.record, instant_column(r.from_))) for r in rows]
         case P.NegateOperator():
             rows = [r._replace(n=-r.n) for r in rows]
         case P.TimeWindowOperator():

@@ -30,10 +30,11 @@ from everview.catalog import (
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.operators.step_slices import domain_clock
-from everview.plan.domains import clock_of_domain, in_domain, in_plan_of_events
+from everview.plan.domains import clock_of_domain, in_plan_of_events
 from everview.plan.explain import ExplainedEvents, ExplainedPlan, Explanation, explain_plans
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
+from everview.plan.planned import PlannedNodes
 from everview.plan.views import (
     KeptPlan,
     LoadPlan,
@@ -49,7 +50,7 @@ from everview.sql import bind_script, check_conditions, declare, plan_of, view_p
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
 from everview.temporal.clocks import Clock, StreamLine
-from everview.temporal.event_query import EventQueryError, StreamFacts
+from everview.temporal.event_query import EventQueryError, StreamFacts, Timing
 from everview.temporal.output_bounds import EventTiming, event_timing
 from everview.temporal.runnable import require_runnable
 
@@ -93,8 +94,12 @@ class CompiledView:
         return self.compiled if self.kept.plan == self.compiled.digest else self.load(self.kept.plan)
 
     def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
-        plan = lowering(self.plan)
-        return plan if self.clock is None else in_domain(plan, events, self.clock)
+        return PlannedNodes(lowering, events, self.clock)(self.plan)
+
+    @property
+    def planned(self) -> PlannedNodes:
+        """Its nodes as they run."""
+        return PlannedNodes(self.lowering, {e.name: e.output for e in self.events}, self.clock)
 
     @property
     def clock(self) -> Clock | None:
@@ -151,21 +156,35 @@ class CompiledEventStream(CompiledView):
         return {StreamLine(self.name, line): clock for line, clock in zip(self.lines, clocks, strict=True)}
 
     def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
-        known = {e.name: e for e in self.events}
-
-        def lower_istream(node: N.Node) -> P.Operator:
-            plan, below = lowering(node), [known[name] for name in _stream_names(node) if name in known]
-            if not below:
-                return plan
-            return in_domain(plan, events, clock_of_domain(e.first_line for e in below))
-
-        plan = in_plan_of_events(lower_events(self.timing.timing, lower_istream), events)
+        plan = self._lowered_part(self.timing.timing, lowering, events)
         schema = self.plan.schema
         lines = tuple(
             P.EventWait(schema.index(schema.find(line)), clock) for line, clock in self.timing.clocks.items()
         )
         after = BEFORE_ALL if self.start is None else self.start.since
         return P.EventOutputOperator(plan, lines, after)
+
+    def _lowered_part(self, timing: Timing, lowering: Lowering, events: Outputs) -> P.Operator:
+        def lower_istream(node: N.Node) -> P.Operator:
+            return PlannedNodes(lowering, events, self._clock_of(node))(node)
+
+        return in_plan_of_events(lower_events(timing, lower_istream), events)
+
+    def _clock_of(self, node: N.Node) -> Clock | None:
+        """Return the clock by which the relation of an ISTREAM is evaluated."""
+        known = {e.name: e.first_line for e in self.events}
+        below = [known[name] for name in _stream_names(node) if name in known]
+        return clock_of_domain(below) if below else None
+
+    def explained(self, facts: FactsByStream) -> ExplainedEvents:
+        """Return it as EXPLAIN shows it: its timing, and how its parts run."""
+        events = {e.name: e.output for e in self.events}
+        return ExplainedEvents(
+            self.timing,
+            facts,
+            lambda timing: self._lowered_part(timing, self.lowering, events),
+            lambda node: PlannedNodes(self.lowering, events, self._clock_of(node)),
+        )
 
 
 Outputs = Mapping[str, P.EventOutputOperator]  # the plans of event streams
@@ -459,23 +478,28 @@ def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
 def explain_statements(
     statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart] | None = None
 ) -> Explanation:
-    """Explain bound statements; the catalog has their streams, tables and views."""
-    return explain_plans(_explained_plans(statements, catalog, starts or {}), catalog)
+    """Explain bound statements; the catalog has their streams, tables and views, and is not changed."""
+    created: list[S.Create] = []
+    plans = list(_explained_plans(statements, catalog, starts or {}, created))
+    shown = catalog.copy()
+    for each in created:
+        shown.add(each.entry, replace=True)
+    return explain_plans(plans, shown)
 
 
-def _explained_events(
-    created: S.Create, entry: EventStreamEntry, meaning: N.Node, catalog: Catalog, views: Views
-) -> ExplainedPlan:
-    """Explain an event query; it has no physical plan yet, so that only its timing says what it keeps."""
-    events = ExplainedEvents(check_event_stream(created, catalog), stream_facts(catalog))
-    better = rewrite(meaning)
-    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, None)
-    return ExplainedPlan(entry.kind, entry.name, plan, better.fired, Lowering("UPA", {}), events)
+def _explained_events(store: CompiledStore, entry: EventStreamEntry) -> ExplainedPlan:
+    stream = store.events[entry.name]
+    events = stream.explained(stream_facts(store.catalog))
+    return ExplainedPlan(entry.kind, entry.name, stream.plan, stream.rules, stream.planned, events)
 
 
 def _explained_plans(
-    statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart]
+    statements: Iterator[S.Statement],
+    catalog: Catalog,
+    starts: Mapping[str, ViewStart],
+    created: list[S.Create],
 ) -> Iterator[ExplainedPlan]:
+    """Yield the plans of statements; `created` gets those that are explained and not executed."""
     store: CompiledStore | None = None
     for statement in statements:
         match statement:
@@ -483,15 +507,21 @@ def _explained_plans(
                 store = compile_store(catalog, starts, store)
                 view = store.views[entry.name]
                 plan = N.View(entry.name, view.plan)
-                yield ExplainedPlan("view", entry.name, plan, view.rules, view.lowering)
+                yield ExplainedPlan("view", entry.name, plan, view.rules, view.planned)
             case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
+                check_event_stream(statement, catalog)
                 store = compile_store(catalog, starts, store)
-                yield _explained_events(statement, entry, plan, catalog, store.views)
+                yield _explained_events(store, entry)
+            case S.ExplainCreate(create):
+                created.append(create)
+                known = catalog.copy()
+                known.add(create.entry, create.replace)
+                yield from _explained_plans(iter([create]), known, starts, created)
             case S.Create(entry, plan) if plan is not None:
                 store = compile_store(catalog, starts, store)
                 view = compile_plan(plan, catalog, store.views)
-                yield ExplainedPlan(entry.kind, entry.name, view.plan, view.rules, view.lowering)
+                yield ExplainedPlan(entry.kind, entry.name, view.plan, view.rules, view.planned)
             case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
                 store = compile_store(catalog, starts, store)
                 view = compile_plan(query.plan, catalog, store.views)
-                yield ExplainedPlan("query", None, view.plan, view.rules, view.lowering)
+                yield ExplainedPlan("query", None, view.plan, view.rules, view.planned)

@@ -94,7 +94,7 @@ class Database:
         match statement:
             case S.Select(query):
                 return self._answer(query)
-            case S.Explain():
+            case S.Explain() | S.ExplainCreate():
                 return str(explain_statements(iter([statement]), self._catalog, self.manifest().starts))
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
@@ -458,7 +458,7 @@ def is_show_statement(sql: str, catalog: Catalog) -> bool:
 
 def only_asks(sql: str, catalog: Catalog) -> bool:
     """Return whether a script changes nothing: all its statements are questions."""
-    asking = (S.Select, S.Explain, S.Show, S.ShowCreate, S.Describe)
+    asking = (S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.Describe)
     try:
         return all(isinstance(statement, asking) for statement in bind_script(sql, catalog))
     except EverviewError:

@@ -77,13 +77,13 @@ def papers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         ),
         pytest.param(
             "case_3",
-            "+<v1,CAR>0 +<v2,BUS>2 +<v4,TRUCK>4 +<p1,POLICE>6 +<v5,CAR>6 +<v6,CAR>8 +<v7,BUS>10"
-            " +<p1,POLICE>12 +<v8,CAR>12",
+            "+<v1,CAR,0>0 +<v2,BUS,2>2 +<v4,TRUCK,4>4 +<p1,POLICE,6>6 +<v5,CAR,6>6"
+            " +<v6,CAR,8>8 +<v7,BUS,10>10 +<p1,POLICE,12>12 +<v8,CAR,12>12",
             id="P4, case 3: the insertions alone",
         ),
         pytest.param(
             "case_4",
-            "+<v2,BUS>4 +<p1,POLICE>8 +<v4,TRUCK>10 +<v6,CAR>12",
+            "+<v2,BUS,4>4 +<p1,POLICE,8>8 +<v4,TRUCK,10>10 +<v6,CAR,12>12",
             id="P4, case 4: the deletions alone",
         ),
         pytest.param(
@@ -212,7 +212,7 @@ def test_paper_5_p4_case_1_the_whole_answer_every_2_minutes(papers: everview.Dat
 
 def test_paper_5_p4_case_2_all_of_it_again_every_2_minutes(papers: everview.Database) -> None:
     inside = ["v1", "v1 v2", "v1 v4", "v1 v4 v5 p1", "v1 v4 v5 v6", "v1 v5 v6 v7", "v1 v5 v7 p1 v8"]
-    wanted = [f"+<{vid}>{2 * i}" for i, vids in enumerate(inside) for vid in vids.split()]
+    wanted = [f"+<{vid},{2 * i}>{2 * i}" for i, vids in enumerate(inside) for vid in vids.split()]
     streamed = tags(papers, "case_2")
     assert streamed[: len(wanted)] == sorted(wanted, key=by_time)
     assert by_time(streamed[-1])[0] == LAST_POINT
@@ -222,7 +222,7 @@ def test_paper_5_p4_case_2_over_what_holds_at_every_instant(papers: everview.Dat
     """A count is there before the first row and after the last; it is streamed from the first to the last."""
     first = FIRST_POINT // 2
     counts = [*[0] * -first, 1, 2, 2, 4, 4, 4, *[5] * (LAST_POINT // 2 - 5)]
-    assert tags(papers, "case_2_count") == [f"+<{n}>{2 * i}" for i, n in enumerate(counts, first)]
+    assert tags(papers, "case_2_count") == [f"+<{n},{2 * i}>{2 * i}" for i, n in enumerate(counts, first)]
 
 
 def test_paper_5_example_6_a_synchronization_stream_from_the_clock(papers: everview.Database) -> None:

@@ -42,6 +42,12 @@ CREATE VIEW plain AS SELECT y.k, COUNT(*) AS n FROM p [RANGE {scale} MICROSECOND
 CREATE STREAM inserted TIMELINE {line} AS
   SELECT i.{line}, y.v FROM ISTREAM(SELECT {line} FROM o [RANGE {scale} MICROSECONDS]) i
     JOIN p y ON y.ts = i.{line};
+CREATE STREAM stamped TIMELINE at AS
+  SELECT i.n, i.at, y.v FROM ISTREAM(SELECT n FROM met) i JOIN p y ON y.ts = i.at;
+CREATE STREAM stamped_late TIMELINE {line}, at AS
+  SELECT i.{line}, i.at, y.k AS yk
+  FROM ISTREAM(SELECT {line} FROM o [RANGE {scale} MICROSECONDS SLIDE 2 MICROSECONDS LAG 1 MICROSECOND]) i
+    JOIN q y ON y.ts BETWEEN i.{line} AND i.at;
 """
 
 
@@ -115,7 +121,7 @@ def check(seed: int) -> None:
     rng = random.Random(seed)
     feed = random_feed(rng, scale)
     feeder = EventFeeder(store, feed, rng, rng.choice([1, 3]))
-    answers = expected(store, feed)
+    answers = expected(store, feed, scale)
     instants = range(-1, (LATEST + 12) * scale, max(1, scale // 3))
     views = {name: view for name, view in store.views.items() if name not in store.events}
     wanted = {name: meaning(view.plan, answers, instants) for name, view in views.items()}
@@ -145,13 +151,19 @@ def check(seed: int) -> None:
     assert not {owner for owner in left if owner.split("-")[0] in events}, f"{seed}: state is left: {left}"
 
 
-def expected(store: CompiledStore, feed: Feed) -> dict[str, list[ChangeRow]]:
+def instants_of(rows: dict[str, list[ChangeRow]], scale: int) -> set[int]:
+    """Return the instants at which a view below ISTREAM may change: its windows begin and end there."""
+    times = {row.from_ for each in rows.values() for row in each}
+    return {t + late + lasts for t in times for late in range(4) for lasts in (0, 4 * scale)}
+
+
+def expected(store: CompiledStore, feed: Feed, scale: int) -> dict[str, list[ChangeRow]]:
     """Return the rows of all streams in the end: E(R) of each event stream, over those before it."""
     found: dict[str, list[ChangeRow]] = {name: streamed(name, rows) for name, rows in feed.rows().items()}
     records: dict[str, list[Record]] = dict(feed.rows())
     for name, event in store.events.items():
         plan = event.timing.timing.node
-        answer = event_meaning(plan, EventInputs(records, feed.tables))
+        answer = event_meaning(plan, EventInputs(records, feed.tables), instants_of(found, scale))
         found[name] = event_rows(plan, answer, event.lines[0])
         records[name] = list(answer.elements())
     return {**found, **feed.tables}

@@ -42,6 +42,7 @@ UNSIGNED = {
     "distinct": f"(SELECT DISTINCT k, ts FROM s [RANGE 6 {US}]) s",
     "sync": f"(SELECT k, ts FROM s [RANGE 6 {US}] SYNC EVERY 4 {US}) s",
     "istream": f"(SELECT k, ts FROM ISTREAM(SELECT k, ts FROM s [RANGE 6 {US} SLIDE 2 {US}])) s",
+    "instants": f"(SELECT k, at AS ts FROM ISTREAM(SELECT k FROM s [RANGE 6 {US} SLIDE 2 {US}])) s",
 }
 SIGNED = {
     "rows": "s [ROWS 2]",
@@ -137,7 +138,7 @@ LEFT = {**UNSIGNED, **SIGNED}
 @pytest.mark.parametrize("left", LEFT)
 def test_with_random_slices(left: str) -> None:
     found = plans(LEFT[left])
-    assert len(found) == (24 if left in ("stream", "window", "slide", "sync", "istream") else 18)
+    assert len(found) == (24 if left in ("stream", "window", "slide", "sync", "istream", "instants") else 18)
     for number, plan in enumerate(found):
         check(plan, number, STRATEGIES[number % 3], in_stages=number % 4 == 0)
 

@@ -32,7 +32,7 @@ State = set[tuple[str, str]]  # the name of an operator, and of a part of its st
 
 def explained(view: CompiledView) -> State:
     """The operators and parts that EXPLAIN names."""
-    plan = ExplainedPlan("view", "v", N.View("v", view.plan), view.rules, view.lowering)
+    plan = ExplainedPlan("view", "v", N.View("v", view.plan), view.rules, view.planned)
     data = json.loads(explain_plans([plan], CATALOG).json())
     named = [
         (physical["name"].casefold(), part["part"])

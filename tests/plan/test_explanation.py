@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from everview.catalog import Catalog
 from everview.compile import explain_script as explanation_of
 from everview.database import explain_text as explain
-from everview.errors import EverviewError
+from everview.errors import EverviewError, TemporalError
 from everview.plan.explain import Explanation
 from everview.plan.explain.text import remarks
+from everview.sql import bind_script, declare
 from tests.lanes import one_in
 from tests.plan.pictures import boxes, groups, read_picture
 from tests.sql.oracle import SCRIPT, VIEWS
@@ -106,7 +108,10 @@ def test_the_bounds_of_streams() -> None:
     assert bounds == [
         ("a", " · bound newest ts − 1 µs"),
         ("b", " · bound newest ts − 5 s − 1 µs, newest sent − 1 µs · idle after 30 s"),
-        ("c", " · bound as far as its query is final"),
+        (
+            "c",
+            " · state: rows that wait, until the bound has passed them · bound as far as its query is final",
+        ),
         ("`clock`", " · bound the present"),
         ("`a$late`", ""),
     ]
@@ -137,16 +142,18 @@ right input, until f.ts ≤ s.ts
       Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
       Alias f  · append-only (MON)
         = #1 View fresh, shared  · append-only (MON)
-  times: s.ts ≤ f.ts
-  distances  to s.ts  to f.ts
-  from s.ts        0        ∞
-  from f.ts        0        0
+  times: s.ts ≤ f.ts; f.at = f.ts
+  distances  to s.ts  to f.ts  to f.at
+  from s.ts        0        ∞        ∞
+  from f.ts        0        0        0
+  from f.at        0        0        0
   grows without bound: Join ON s.k = f.k AND f.ts >= s.ts keeps its left input for ever, \
-bound it: f.ts <= s.ts + INTERVAL '1' HOUR""", """\
+bound it: f.at <= s.ts + INTERVAL '1' HOUR""", """\
 View n  · may be retracted (WK±) · state: its changes, 1 wk
   Project `count(*)` AS n  · may be retracted (WK±)
     Aggregate count(*)  · may be retracted (WK±) · state: one value
-      Stream met (k INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound as far as its query is final
+      Stream met (k INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · state: rows that wait, \
+until the bound has passed them · bound as far as its query is final
         = #6 Project, shared  · append-only (MON)"""]  # fmt: skip
 
 
@@ -269,3 +276,38 @@ def test_all_say_the_same_of_a_query(case) -> None:  # type: ignore[no-untyped-d
 
 def test_all_say_the_same_of_many_queries() -> None:
     check_that_all_say_the_same(explanation_of(WHOLE + ";\n".join(case.sql for case in CASES)))
+
+
+CREATES = {
+    "view": "CREATE VIEW few AS SELECT k, COUNT(*) AS n FROM s [RANGE 5 SECONDS] GROUP BY k",
+    "event stream": "CREATE STREAM few TIMELINE ts AS SELECT k, ts FROM s WHERE v > 1",
+    "tagged stream": "CREATE TAGGED STREAM few OVER s KEY (k)",
+}
+
+
+@pytest.mark.parametrize("kind", CREATES)
+def test_explain_create_shows_what_create_would_make(kind: str) -> None:
+    """And makes nothing: the statement can be executed after it, and explained again, also as another one."""
+    sql = CREATES[kind]
+    catalog = Catalog()
+    for statement in bind_script(STREAMS, catalog):
+        declare(statement, catalog)
+    before = catalog.to_json()
+    asked = explanation_of(f"EXPLAIN {sql}", catalog)
+    assert (catalog.to_json(), asked.text()) == (before, explanation_of(sql, catalog).text())
+    assert asked.json() == explanation_of(sql, catalog).json()
+    assert asked.svg() == explanation_of(sql, catalog).svg()
+    twice = explanation_of(f"EXPLAIN {sql}; {sql.replace('few', 'many')}", catalog)
+    assert [part.name for part in twice.parts] == ["few", "many"]
+
+
+def test_explain_create_or_replace_and_of_what_could_never_answer() -> None:
+    script = (
+        STREAMS + "CREATE VIEW few AS SELECT k FROM s; EXPLAIN CREATE OR REPLACE VIEW few AS SELECT v FROM s"
+    )
+    assert explain(script).endswith("""
+View few  · append-only (MON) · state: its changes, 1 wk
+  Project s.v  · append-only (MON)
+    = #3 Stream s, shared  · append-only (MON)""")
+    with pytest.raises(TemporalError, match="'ts' bounds no rows of 'r'"):
+        explain(STREAMS + "EXPLAIN CREATE STREAM o TIMELINE ts AS SELECT s.ts FROM s CROSS JOIN r")

@@ -21,6 +21,7 @@ from everview.operators import StatePart
 from everview.operators.columnar.frame import BEFORE_ALL, UNTIL, Frame, Slice, drop_ended
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.lower import Lowering, lower
+from everview.plan.planned import PlannedNodes
 from everview.sql import plan_of
 from everview.temporal.life import is_known, life
 from everview.temporal.runnable import require_runnable
@@ -36,11 +37,11 @@ CATALOG = catalog()
 
 def keeping(node: N.Node) -> tuple[StatePart, ...]:
     """What the physical operators of a node keep."""
-    return state_of(Lowering("UPA").own_operators(node))
+    return state_of(PlannedNodes(Lowering("UPA")).own_operators(node))
 
 
 def grows(plan: N.Node) -> tuple[str, ...]:
-    return growing_state(plan, Lowering("UPA"))
+    return growing_state(plan, PlannedNodes(Lowering("UPA")))
 
 
 W = N.Window(S, Range(10 * SECOND))

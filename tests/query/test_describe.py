@@ -137,3 +137,31 @@ def test_an_idle_stream_holds_nothing_back(catalog: Catalog) -> None:
     status = store_status(catalog, MANIFEST, {}, now)
     assert [s.note for s in status.streams] == ["idle", ""]
     assert store_status(catalog, MANIFEST, {"clicks": 1}, 0).streams[0].note == "holds time back"
+
+
+def test_rows_that_event_queries_have_taken_do_not_wait() -> None:
+    """Only rows that a view or a table AS OF reads by the bound of the store are said to wait."""
+    made = Catalog()
+    script = """
+        CREATE STREAM fire (station INT, ts TIMESTAMP, TIMELINE ts);
+        CREATE STREAM brigade (station INT, ts TIMESTAMP, TIMELINE ts);
+        CREATE STREAM exits (station INT, ts TIMESTAMP, TIMELINE ts);
+        CREATE STREAM doors (station INT, ts TIMESTAMP, TIMELINE ts);
+        CREATE TABLE stations (station INT, name STRING);
+        CREATE STREAM unanswered TIMELINE ts AS SELECT station, ts FROM fire WHERE NOT EXISTS
+          (SELECT 1 FROM brigade b WHERE b.station = fire.station
+           AND b.ts BETWEEN fire.ts AND fire.ts + INTERVAL '1' HOUR);
+        CREATE VIEW arrived AS SELECT station FROM brigade [RANGE 1 HOUR];
+        CREATE STREAM opened TIMELINE at AS
+          SELECT station, at FROM ISTREAM(SELECT station FROM doors [RANGE 1 HOUR]);
+        CREATE STREAM named TIMELINE ts AS SELECT f.ts, s.name FROM fire f
+          JOIN stations FOR SYSTEM_TIME AS OF f.ts s ON s.station = f.station;
+    """
+    for statement in bind_script(script, made):
+        declare(statement, made)
+    waiting = {"fire": 1, "brigade": 2, "exits": 3, "doors": 4, "stations": 5}
+    status = store_status(made, MANIFEST, waiting, 0)
+    assert [line.split(":")[0] for line in status.waits] == [
+        "2 rows of brigade wait", "3 rows of exits wait", "4 rows of doors wait", "5 rows of stations wait",
+    ]  # fmt: skip
+    assert {s.name: s.waiting for s in status.streams} == {**waiting, "fire": 0}

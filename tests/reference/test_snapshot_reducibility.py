@@ -248,6 +248,10 @@ def so_far(t: int, at_each: Callable[[int], Bag]) -> Bag:
     return [e for past in DOMAIN if past <= t for e in at_each(past)]
 
 
+def dated(rows: Bag, at: int) -> Bag:
+    return [(*e, at) for e in rows]
+
+
 def as_of(rows: Bag, table: History, outer: bool) -> Bag:
     """Each row with the table as it was at the row's own timestamp."""
     join = (lambda a, b: left_join(a, b, same_k, 2)) if outer else (lambda a, b: pairs(a, b, same_k))
@@ -267,6 +271,12 @@ OTHER_INSTANTS = [
     Case(N.IStream(LEFT), lambda t, s: so_far(t, lambda past: more(s(past), s(past - 1)))),
     Case(N.DStream(LEFT), lambda t, s: so_far(t, lambda past: more(s(past - 1), s(past)))),
     Case(N.RStream(LEFT, Grid(4)), lambda t, s: so_far(t, lambda past: s(past) if past % 4 == 0 else [])),
+    Case(N.IStream(LEFT, True), lambda t, s: so_far(t, lambda at: dated(more(s(at), s(at - 1)), at))),
+    Case(N.DStream(LEFT, True), lambda t, s: so_far(t, lambda at: dated(more(s(at - 1), s(at)), at))),
+    Case(
+        N.RStream(LEFT, Grid(4), True),
+        lambda t, s: so_far(t, lambda at: dated(s(at), at) if at % 4 == 0 else []),
+    ),
     Case(N.TableJoin(S, NRR, IN_NRR, False), lambda t, s, nrr: as_of(s(t), nrr, outer=False)),
     Case(N.TableJoin(S, NRR, IN_NRR, False, True), lambda t, s, nrr: as_of(s(t), nrr, outer=True)),
 ]

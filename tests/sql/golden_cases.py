@@ -158,6 +158,8 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
             return _query(statement.query)
         case S.Explain():
             return f"explain\n{_query(statement.query)}"
+        case S.ExplainCreate():
+            return f"explain {shown(statement.created, catalog.copy())}"
         case S.Show():
             return f"show {statement.kind.lower()}"
         case S.Describe():

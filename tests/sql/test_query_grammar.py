@@ -92,12 +92,12 @@ def test_exists_takes_any_brackets(query: str) -> None:
         ),
         ("(SELECT k, ts FROM s) [RANGE 3 SECONDS]", "SELECT * FROM (SELECT k, ts FROM s) [RANGE 3 SECONDS]"),
         (
-            "ISTREAM(SELECT k, ts FROM s) UNION ALL SELECT k, ts FROM r",
-            "(ISTREAM(SELECT k, ts FROM s)) UNION ALL SELECT k, ts FROM r",
+            "ISTREAM(SELECT k, ts FROM s) UNION ALL SELECT k, ts, ts FROM r",
+            "(ISTREAM(SELECT k, ts FROM s)) UNION ALL SELECT k, ts, ts FROM r",
         ),
         (
-            "SELECT k, ts FROM r UNION ALL ISTREAM(SELECT k, ts FROM s)",
-            "SELECT k, ts FROM r UNION ALL (ISTREAM(SELECT k, ts FROM s))",
+            "SELECT k, ts, ts FROM r UNION ALL ISTREAM(SELECT k, ts FROM s)",
+            "SELECT k, ts, ts FROM r UNION ALL (ISTREAM(SELECT k, ts FROM s))",
         ),
     ],
 )

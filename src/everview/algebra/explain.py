@@ -111,9 +111,12 @@ def _(node: N.Synchronize) -> str:
     return f"Synchronize {_grid(node)}"
 
 
-@describe_node.register
-def _(node: N.RStream) -> str:
-    return f"RStream {_grid(node)}"
+@describe_node.register(N.IStream)
+@describe_node.register(N.DStream)
+@describe_node.register(N.RStream)
+def _(node: N.IStream | N.DStream | N.RStream) -> str:
+    grid = f" {_grid(node)}" if isinstance(node, N.RStream) else ""
+    return f"{type(node).__name__}{grid}{f' WITH {N.INSTANT}' if node.stamped else ''}"
 
 
 def _grid(node: N.Synchronize | N.RStream) -> str:

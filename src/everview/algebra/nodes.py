@@ -254,35 +254,48 @@ class SynchronizeOn(Node):
         self._shaped(self.input.schema)
 
 
+INSTANT = "at"  # the column of the three streams for the instant of a row
+
+
 @dataclass(frozen=True)
 class IStream(Node):
-    """A row for every insertion into the relation (CQL; paper 5, 1.2)."""
+    """A row for every insertion into the relation (CQL; paper 5, 1.2).
+
+    With `stamped`, its instant is one more column and a time line; in stores of earlier releases it is not.
+    """
 
     input: Node
+    stamped: bool = False
 
     def __post_init__(self) -> None:
-        self._shaped(self.input.schema)
+        self._shaped(_streamed(self.input, self.stamped))
 
 
 @dataclass(frozen=True)
 class DStream(Node):
-    """A row for every deletion from the relation (CQL; paper 5, 1.2)."""
+    """A row for every deletion from the relation (CQL; paper 5, 1.2); `stamped` as for IStream."""
 
     input: Node
+    stamped: bool = False
 
     def __post_init__(self) -> None:
-        self._shaped(self.input.schema)
+        self._shaped(_streamed(self.input, self.stamped))
 
 
 @dataclass(frozen=True)
 class RStream(Node):
-    """The whole relation, once at every point of the grid (CQL; paper 5, 1.2)."""
+    """The whole relation, once at every point of the grid (CQL; paper 5, 1.2); `stamped` as for IStream."""
 
     input: Node
     grid: Grid
+    stamped: bool = False
 
     def __post_init__(self) -> None:
-        self._shaped(self.input.schema)
+        self._shaped(_streamed(self.input, self.stamped))
+
+
+def _streamed(input_: Node, stamped: bool) -> Schema:
+    return input_.schema.stamped(INSTANT) if stamped else input_.schema
 
 
 # One input, with state

@@ -121,6 +121,18 @@ class Schema:
         """Return the same columns under other names."""
         return Schema(tuple(replace(f, name=n) for f, n in zip(self.fields, names, strict=True)))
 
+    def stamped(self, name: str) -> Schema:
+        """Return the columns and one more, a time line after those that there are.
+
+        >>> from everview.algebra.types import INT, TIMESTAMP
+        >>> [f.timeline for f in Schema.of(("k", INT), ("ts", TIMESTAMP), timeline="ts").stamped("at")]
+        [None, 0, 1]
+        >>> Schema.of(("k", INT)).stamped("at").timeline.name
+        'at'
+        """
+        lines = [f.timeline for f in self.fields if f.timeline is not None]
+        return Schema((*self.fields, Field(name, TIMESTAMP, timeline=max(lines, default=-1) + 1)))
+
     def merged(self, other: Schema, operation: str) -> Schema:
         """Return the schema of a set operation: the left names, types wide enough for both sides."""
         if len(self) != len(other):

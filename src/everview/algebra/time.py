@@ -22,6 +22,9 @@ LEAST: Chronon = -(2**63) + 1  # one below it is the bound before the first step
 # but no date.
 UNDATED: Chronon = LEAST + 2**40
 
+# What was there before all has a date only as a value: 0001-01-02, the first that Python has in every zone.
+UNDATED_VALUE: Chronon = -62_135_510_400_000_000
+
 MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
@@ -236,6 +239,15 @@ def instant_words(t: Chronon) -> str:
     if t >= INFINITY - 1:
         return "the end of time"
     return "the beginning of time" if t < UNDATED else format_timestamp(t)
+
+
+def instant_column(t: Chronon) -> Chronon:
+    """Return an instant as a value of a TIMESTAMP column; what was there before all has one of the first.
+
+    >>> instant_column(5), format_timestamp(instant_column(LEAST))
+    (5, '0001-01-02T00:00:00.000000')
+    """
+    return t if t > UNDATED else UNDATED_VALUE
 
 
 def timestamp_sql(t: Chronon) -> str:

@@ -43,13 +43,14 @@ from everview.catalog.entries import (
     CLOCK_ENTRY,
     Defaults,
     Entry,
+    QueryEntry,
     StreamEntry,
     TableEntry,
     kind_with_article,
 )
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
-CATALOG_FORMAT = 1
+CATALOG_FORMAT = 2  # 2: entries may be `stamped`; a release that reads 1 would leave their instants out
 
 
 @dataclass
@@ -221,7 +222,7 @@ class Catalog:
     def to_json(self) -> str:
         """Return the catalog as readable JSON text."""
         body = {
-            "format": CATALOG_FORMAT,
+            "format": CATALOG_FORMAT if any(isinstance(e, QueryEntry) and e.stamped for e in self) else 1,
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),

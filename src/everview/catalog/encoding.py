@@ -61,12 +61,14 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
             out |= {"least_changes": entry.least_changes} if entry.least_changes else {}
             out["depends_on"] = list(entry.depends_on)
             out |= {"read_columns": dict(entry.read_columns)} if entry.read_columns else {}
+            out |= {"stamped": True} if entry.stamped else {}
         case EventStreamEntry():
             history = "forever" if entry.history == INFINITY else entry.history
             out |= {"sql": entry.sql, "timelines": list(entry.timelines), "history": history}
             out |= {"least_changes": entry.least_changes} if entry.least_changes else {}
             out["depends_on"] = list(entry.depends_on)
             out |= {"read_columns": dict(entry.read_columns)} if entry.read_columns else {}
+            out |= {"stamped": True} if entry.stamped else {}
     return out
 
 
@@ -117,6 +119,7 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 names,
                 read,
                 d.get("least_changes", 0),
+                d.get("stamped", False),
             )
         case "event stream":
             history = d.get("history", "forever")
@@ -128,6 +131,7 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 INFINITY if history == "forever" else history,
                 d.get("least_changes", 0),
                 tuple(d.get("read_columns", {}).items()),
+                d.get("stamped", False),
             )
     raise StoreError(
         f"the catalog has an entry of an unknown kind: {d['kind']}", next_step="upgrade Everview"

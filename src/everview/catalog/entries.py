@@ -156,6 +156,8 @@ class ViewEntry:
 
     `column_names` are those that CREATE VIEW gives to the columns of the query; without any they keep theirs.
     `read_columns` says how many columns of a stream or table it reads, if columns were added to that since.
+    `stamped` says that it has ISTREAM, DSTREAM or RSTREAM with a column for the instant; those of earlier
+    releases have none.
     """
 
     name: str
@@ -166,6 +168,7 @@ class ViewEntry:
     column_names: tuple[str, ...] = ()
     read_columns: tuple[tuple[str, int], ...] = ()
     least_changes: int = 0
+    stamped: bool = False
     kind = "view"
 
     def remembers_more(self, other: QueryEntry) -> bool:
@@ -184,7 +187,7 @@ class ViewEntry:
 class EventStreamEntry:
     """A stream that an event query defines (paper 3); its rows are retained as the changes of a view are.
 
-    `read_columns` is as for views.
+    `read_columns` and `stamped` are as for views.
     """
 
     name: str
@@ -194,6 +197,7 @@ class EventStreamEntry:
     history: int = INFINITY
     least_changes: int = 0
     read_columns: tuple[tuple[str, int], ...] = ()
+    stamped: bool = False
     kind = "event stream"
 
     @property

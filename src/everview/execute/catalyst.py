@@ -11,7 +11,7 @@ from everview import operators as P
 from everview.algebra import types as T
 from everview.algebra.expressions import Column, Expression, Literal, substitute
 from everview.algebra.text import Written, literal_sql, type_sql
-from everview.algebra.time import INFINITY, LEAST, Grid
+from everview.algebra.time import INFINITY, LEAST, UNDATED, UNDATED_VALUE, Grid
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 from everview.execute.guards import catalyst_sql
 from everview.operators.columnar.frame import BEFORE_ALL, CHANGE, FROM, UNTIL, N
@@ -144,6 +144,13 @@ def _output(expression: Expression, row: Row) -> str:
 @_through.register
 def _(node: P.NegateOperator, row: Row) -> Row:
     return replace(row, n=f"(-{row.n})")
+
+
+@_through.register
+def _(node: P.StampOperator, row: Row) -> Row:
+    dated = f"{row.begin} > {long_sql(UNDATED)}"
+    instant = f"timestamp_micros(IF({dated}, {row.begin}, {long_sql(UNDATED_VALUE)}))"
+    return replace(row, columns=(*row.columns, instant), types=node.types)
 
 
 @_through.register

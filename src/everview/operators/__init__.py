@@ -30,6 +30,7 @@ from everview.operators.register import RegisterOperator
 from everview.operators.relation_stream import RelationStreamOperator
 from everview.operators.row_window import RowWindowOperator
 from everview.operators.scan import ARRIVALS, DomainScanOperator, ScanOperator
+from everview.operators.stamp import StampOperator
 from everview.operators.sync_every import SyncEveryOperator
 from everview.operators.sync_on import SyncOnOperator
 from everview.operators.time_window import TimeWindowOperator
@@ -44,7 +45,7 @@ __all__ = [
     "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MatchOperator",
     "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator", "OnceOperator",
     "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
-    "RowWindowOperator", "ScanOperator", "StatePart", "StatefulOperator", "SyncEveryOperator",
-    "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "UnmetOperator",
+    "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart", "StatefulOperator",
+    "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "UnmetOperator",
     "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

@@ -97,7 +97,8 @@ class MatchOperator(EventOperator):
 
     @property
     def state(self) -> tuple[StatePart, ...]:
-        return self.event_part("left", "left input", 0), self.event_part("right", "right input", 1)
+        parts = self.event_part("left", "left input", 0), self.event_part("right", "right input", 1)
+        return tuple(part for part in parts if not self.waits[part.name].is_over_at_once)
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {"left": new[0].clear(), "right": name_right_columns(new[1]).clear()}

@@ -48,6 +48,11 @@ class EventWait:
     column: int | None
     clock: Clock | None
 
+    @property
+    def is_over_at_once(self) -> bool:
+        """Whether no row ever waits: the clock depends on nothing."""
+        return self.clock is not None and not self.clock.parts
+
     def until(self, prefix: str = "c") -> pl.Expr:
         """Return the `_until` of rows in a state, whose columns are called c0, c1, …, or r0, r1, …."""
         if self.column is None or self.clock is None:
@@ -104,6 +109,8 @@ class WaitingOperator(EventOperator):
 
     @property
     def state(self) -> tuple[StatePart, ...]:
+        if self.wait.is_over_at_once:
+            return ()
         return tuple(self.event_part(name, text, 0, self.queues) for name, text in self.parts.items())
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:

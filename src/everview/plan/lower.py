@@ -20,7 +20,7 @@ from everview.algebra.types import BOOLEAN, INT, DataType
 from everview.algebra.windows import Rows
 from everview.errors import PlanError
 from everview.operators.aggregates.accumulators import AGGREGATE_FUNCTIONS, AggregateColumn
-from everview.operators.base import Growth, InputRows, stateful_operators
+from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
 from everview.plan.lower_joins import LoweredInput, cast_to
@@ -52,11 +52,6 @@ class Lowering:
                 _lower_node(node, self),
             )  # the node stays alive as long as its id is used
         return self.done[id(node)][1]
-
-    def own_operators(self, node: N.Node) -> list[P.StatefulOperator]:
-        """Return the operators with state that a node becomes, without those that its inputs become."""
-        below = set(stateful_operators(map(self, node.inputs)))
-        return [operator for operator in stateful_operators([self(node)]) if operator not in below]
 
     def lower_input(
         self, node: N.Node, label: str = "its input", until: str = "until retracted"
@@ -236,13 +231,15 @@ def _(node: N.SynchronizeOn, lower: Lowering) -> P.Operator:
 @_lower_node.register(N.DStream)
 def _(node: N.IStream | N.DStream, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
-    return P.InsertionsOperator(below.plan, isinstance(node, N.DStream), rows=(below.rows,))
+    changes = P.InsertionsOperator(below.plan, isinstance(node, N.DStream), rows=(below.rows,))
+    return P.StampOperator(changes) if node.stamped else changes
 
 
 @_lower_node.register
 def _(node: N.RStream, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
-    return P.RelationStreamOperator(below.plan, node.grid, rows=(below.rows,))
+    shown = P.RelationStreamOperator(below.plan, node.grid, rows=(below.rows,))
+    return P.StampOperator(shown) if node.stamped else shown
 
 
 # Counts

@@ -82,6 +82,7 @@ def store_status(
 
     `waiting` counts the rows that wait, `sizes` the bytes of views; `clocks` are those of event streams.
     """
+    waiting = {name: count for name, count in waiting.items() if is_read_by_bound(catalog, name)}
     holding = (
         holding_streams(catalog, manifest, now) if any(waiting.values()) or _apart(catalog, manifest) else []
     )
@@ -148,6 +149,17 @@ def view_note(manifest: Manifest, view: str) -> str:
     if next_plan is not None:
         return f"a new plan takes over at {instant_words(next_plan.at)}"
     return "keeps an older plan" if kept is not None and kept.stays else ""
+
+
+def is_read_by_bound(catalog: Catalog, name: str) -> bool:
+    """Return whether rows of a stream or table wait for the bound of the store.
+
+    Event queries take the rows of their streams as they come; so if nothing else reads a stream, none waits.
+    """
+    readers = [e for e in catalog if name in e.depends_on]
+    if not readers or not isinstance(catalog.get(name), StreamEntry):
+        return True
+    return any(not isinstance(e, EventStreamEntry) or "istream" in e.sql.casefold() for e in readers)
 
 
 def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int], now: int) -> list[str]:

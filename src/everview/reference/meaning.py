@@ -22,7 +22,7 @@ from everview.algebra.changes import ChangeRow, Logical, Record, Snapshot, to_lo
 from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Schema
-from everview.algebra.time import Chronon
+from everview.algebra.time import Chronon, instant_column
 from everview.algebra.types import VOID, DataType
 from everview.algebra.values import normal, record_ordering
 from everview.algebra.windows import Rows, TimeWindow
@@ -258,23 +258,30 @@ def _arrived(events: Logical, domain: Sequence[Chronon]) -> Logical:
     return _sum((e, t, n) for (e, at), n in events.items() for t in domain if t >= at)
 
 
+def _stamped(plan: N.IStream | N.DStream | N.RStream, events: Logical) -> Logical:
+    """Return events with their instants as a column, if the plan says so."""
+    return {((*e, instant_column(t)), t): n for (e, t), n in events.items()} if plan.stamped else events
+
+
 @_meaning.register
 def _istream(plan: N.IStream, world: World) -> Logical:
     """A tuple whenever a tuple is inserted in the relation (paper 5, 1.2, case 3)."""
-    return _arrived(_insertions(_meaning(plan.input, world), world.domain), world.domain)
+    inserted = _insertions(_meaning(plan.input, world), world.domain)
+    return _arrived(_stamped(plan, inserted), world.domain)
 
 
 @_meaning.register
 def _dstream(plan: N.DStream, world: World) -> Logical:
     """A tuple whenever a tuple is deleted from the relation (paper 5, 1.2, case 4)."""
-    return _arrived(_deletions(_meaning(plan.input, world), world.domain), world.domain)
+    deleted = _deletions(_meaning(plan.input, world), world.domain)
+    return _arrived(_stamped(plan, deleted), world.domain)
 
 
 @_meaning.register
 def _rstream(plan: N.RStream, world: World) -> Logical:
     """The whole relation is streamed out at every point (paper 5, 1.2, case 2)."""
-    stream = _meaning(plan.input, world)
-    return _arrived({(e, t): n for (e, t), n in stream.items() if t in plan.grid}, world.domain)
+    shown = {(e, t): n for (e, t), n in _meaning(plan.input, world).items() if t in plan.grid}
+    return _arrived(_stamped(plan, shown), world.domain)
 
 
 # One input, with state

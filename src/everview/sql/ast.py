@@ -145,7 +145,7 @@ class DefaultSyntax(exp.Expression):
 
 
 class ExplainSyntax(exp.Expression):
-    """EXPLAIN query."""
+    """EXPLAIN query, or EXPLAIN CREATE … AS query."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 

@@ -76,6 +76,8 @@ def bind_script(
 
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """Bind one statement."""
+    if isinstance(node, ast.ExplainSyntax) and isinstance(node.this, _CREATES):
+        return _explain_create(node.this, script, catalog)
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
@@ -153,10 +155,9 @@ def _create_tagged(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     name, text = node.name, node.args["text"]
     retained = declare_view_options(node.args.get("options") or [], script)
-    context = new_context(script, catalog, making=name)
     columns = node.args.get("columns") or []
-    if (widths := _widths_before(node, catalog)) is not None:
-        context = new_context(script, catalog, making=name, widths=dict(widths))
+    widths, stamped = _reading(node, catalog)
+    context = new_context(script, catalog, making=name, widths=dict(widths), stamped=stamped)
     query = bind_query(node.args["query"], context)
     if columns:
         query = rename_columns(query, [c.name for c in columns], exp.Tuple(expressions=columns), context)
@@ -175,32 +176,43 @@ def _create_view(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statemen
         retained.history,
         tuple(context.used),
         given,
-        widths or (),
+        widths,
         retained.least_changes,
+        stamped,
     )
     if isinstance(before, ViewEntry) and view_plan(before, catalog) == plan:  # the same plan in another text
-        same = {"sql": before.sql, "depends_on": before.depends_on, "column_names": before.column_names}
-        entry = replace(entry, **same)  # type: ignore[arg-type]
+        entry = replace(
+            entry,
+            sql=before.sql,
+            depends_on=before.depends_on,
+            column_names=before.column_names,
+            stamped=before.stamped,
+        )
     with script.blame(node.this):
         _require_addable(entry, catalog, anew)
     return S.Create(entry, plan, anew)
 
 
-def _widths_before(node: exp.Expr, catalog: Catalog) -> tuple[tuple[str, int], ...] | None:
-    """Return how many columns an entry reads that CREATE makes again, if columns were added since.
+def _reading(node: exp.Expr, catalog: Catalog) -> tuple[tuple[tuple[str, int], ...], bool]:
+    """Return how CREATE reads its query: the numbers of columns, and whether streams have their instants.
 
-    The same text is the same entry; None if it is another one.
+    The same text is the same entry: it is read as it was when it was made, if columns were added since, or
+    an earlier release made it.
     """
+    new = (), node.args["query"].find(ast.StreamFunctionSyntax) is not None
     before = catalog.entries.get(node.name.casefold())
-    if not isinstance(before, QueryEntry) or not before.read_columns or node.args.get("replace"):
-        return None
+    if not isinstance(before, QueryEntry) or node.args.get("replace"):
+        return new
+    was = before.read_columns, before.stamped
+    if was == new:
+        return new
     again: QueryEntry = replace(before, sql=node.args["text"])
     if isinstance(again, ViewEntry):
         again = replace(again, column_names=tuple(c.name for c in node.args.get("columns") or ()))
     with suppress(EverviewError):
         if definition_plan(again, catalog, making=node.name) == view_plan(before, catalog):
-            return before.read_columns
-    return None
+            return was
+    return new
 
 
 def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
@@ -221,9 +233,8 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """Bind CREATE STREAM … TIMELINE … AS SELECT, an event query (paper 3)."""
     before = catalog.entries.get(node.name.casefold())
-    context = new_context(script, catalog, making=node.name)
-    if (widths := _widths_before(node, catalog)) is not None:
-        context = new_context(script, catalog, making=node.name, widths=dict(widths))
+    widths, stamped = _reading(node, catalog)
+    context = new_context(script, catalog, making=node.name, widths=dict(widths), stamped=stamped)
     query = bind_query(node.args["query"], context)
     require_distinct_names(query, [], node, script)
     plan = query.plan
@@ -239,10 +250,11 @@ def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.
         tuple(context.used),
         retained.history,
         retained.least_changes,
-        widths or (),
+        widths,
+        stamped,
     )
     if isinstance(before, EventStreamEntry) and definition_plan(before, catalog) == plan:
-        entry = replace(entry, sql=before.sql, depends_on=before.depends_on)
+        entry = replace(entry, sql=before.sql, depends_on=before.depends_on, stamped=before.stamped)
     with script.blame(node.this):
         _require_addable(entry, catalog, anew=False)
     return S.Create(entry, plan, places=EventPlaces(node, script))
@@ -367,6 +379,19 @@ def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.Select(query, tuple(context.used))
 
 
+def _explain_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.ExplainCreate:
+    """EXPLAIN CREATE: the statement is bound as if it were to be executed."""
+    created = bind_statement(node, script, catalog)
+    if not isinstance(created, S.Create) or created.plan is None:
+        kind = "table" if isinstance(node, (ast.CreateTableSyntax, ast.CreateTableAsSyntax)) else "stream"
+        raise script.error(
+            f"EXPLAIN shows the plan of a query, and a {kind} has none that is kept running",
+            node.this,
+            next_step="EXPLAIN a SELECT, CREATE VIEW … AS or CREATE STREAM … TIMELINE … AS",
+        )
+    return S.ExplainCreate(created)
+
+
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _ad_hoc_context(script, catalog)
     query = bind_ad_hoc(node.this, context)
@@ -427,6 +452,14 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.SetClock(grain)
 
 
+_CREATES = (
+    ast.CreateStreamSyntax,
+    ast.CreateTableSyntax,
+    ast.CreateTableAsSyntax,
+    ast.CreateTaggedSyntax,
+    ast.CreateViewSyntax,
+    ast.CreateEventStreamSyntax,
+)
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStreamSyntax: _checked(_create_stream),
     ast.CreateTableSyntax: _checked(_create_table),

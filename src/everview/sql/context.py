@@ -31,7 +31,8 @@ class BoundQuery:
 class Context:
     """Passed down through a query; `used` collects the catalog names that it reads, `references` where.
 
-    `now` is the instant of an ad hoc query; views have none, since they hold at all instants.
+    `now` is the instant of an ad hoc query; views have none, since they hold at all instants. With `stamped`,
+    ISTREAM, DSTREAM and RSTREAM have a column for their instant; definitions of earlier releases have none.
     """
 
     script: Script
@@ -43,6 +44,7 @@ class Context:
     outer: Scope | None = None
     used: dict[str, None] = field(default_factory=dict)
     references: list[exp.Expr] = field(default_factory=list)
+    stamped: bool = True
 
     def read_named(self, name: exp.Expr) -> BoundQuery:
         """Return what a name in the text stands for; note the place of a name of the catalog."""

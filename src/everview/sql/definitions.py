@@ -77,10 +77,12 @@ def new_context(
     making: str | None = None,
     now: Chronon | None = None,
     widths: Mapping[str, int] = MappingProxyType({}),
+    stamped: bool = True,
 ) -> Context:
     """Return the context of a statement that may create an entry, or asks at an instant.
 
-    `widths` says of which streams and tables only so many columns are read.
+    `widths` says of which streams and tables only so many columns are read, `stamped` that the streams of a
+    relation have their instants.
     """
 
     def read(name: str, context: Context) -> BoundQuery:
@@ -88,7 +90,7 @@ def new_context(
             return context.ctes[name.casefold()]
         return BoundQuery.of(_read(name, context, making, widths))
 
-    return Context(script, catalog, bind_query, read, now)
+    return Context(script, catalog, bind_query, read, now, stamped=stamped)
 
 
 def _read(name: str, context: Context, making: str | None, widths: Mapping[str, int]) -> N.Node:
@@ -153,7 +155,7 @@ def definition_context(
 ) -> Context:
     """Return the context in which a definition of the catalog is bound."""
     widths = dict(entry.read_columns)
-    return new_context(Script(entry.sql), catalog, making, widths=widths)
+    return new_context(Script(entry.sql), catalog, making, widths=widths, stamped=entry.stamped)
 
 
 def definition_plan(

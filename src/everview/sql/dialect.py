@@ -480,6 +480,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("SHOW",), EverviewParser._show),
     (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
     (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
+    (("EXPLAIN", "CREATE"), lambda self: ast.ExplainSyntax(this=self._create())),
     (("EXPLAIN",), lambda self: ast.ExplainSyntax(this=self._parse_as_of(self._parse_full_query()))),
     (("CLOCK", "EVERY"), lambda self: ast.ClockEverySyntax(every=self._duration())),
 )

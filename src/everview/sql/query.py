@@ -135,7 +135,16 @@ def _united(node: exp.SetOperation, left: N.Node, right: N.Node, context: Contex
 def _stream_function(node: ast.StreamFunctionSyntax, context: Context) -> BoundQuery:
     """Bind ISTREAM, DSTREAM and RSTREAM (paper 5, 1.2)."""
     query = bind_query(node.this, context)
-    return BoundQuery(_streamed(node, query.plan, context), query.names)
+    if not context.stamped:
+        return BoundQuery(_streamed(node, query.plan, context), query.names)
+    if N.INSTANT in (name.casefold() for name in query.names):
+        raise context.script.error(
+            f"{node.args['kind']} adds the column '{N.INSTANT}', the instant of each row, "
+            f"and its query has a column '{N.INSTANT}' already",
+            node,
+            next_step=f"give that one another name with AS: SELECT {N.INSTANT} AS …",
+        )
+    return BoundQuery(_streamed(node, query.plan, context), (*query.names, N.INSTANT))
 
 
 def _streamed(node: ast.StreamFunctionSyntax, plan: N.Node, context: Context) -> N.Node:
@@ -153,11 +162,12 @@ def _streamed(node: ast.StreamFunctionSyntax, plan: N.Node, context: Context) ->
                     node,
                     next_step="add SYNC EVERY INTERVAL '1' MINUTE",
                 )
-            return N.RStream(plan, grid)
+            return N.RStream(plan, grid, context.stamped)
         case kind:
             if sync is not None:
                 raise context.script.error(f"SYNC stands inside {kind}(…), after a relation", sync)
-            return N.IStream(plan) if kind == "ISTREAM" else N.DStream(plan)
+            made = N.IStream if kind == "ISTREAM" else N.DStream
+            return made(plan, context.stamped)
 
 
 def _common_grid(plan: N.Node) -> Grid | None:

@@ -108,6 +108,13 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class ExplainCreate:
+    """The plan of a view or an event stream as CREATE would make it, to be shown."""
+
+    created: Create
+
+
+@dataclass(frozen=True)
 class Show:
     """The names of all streams, tables or views."""
 
@@ -186,6 +193,7 @@ Statement = (
     | Delete
     | Select
     | Explain
+    | ExplainCreate
     | Show
     | ShowCreate
     | Describe

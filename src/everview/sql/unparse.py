@@ -34,9 +34,9 @@ def unparse(plan: N.Node) -> str:
         case N.Values() if len(plan.columns):
             names = _column_names(plan)
             return _values(plan) + (f" AS v{names}" if names else "")
-        case N.IStream() | N.DStream():
+        case N.IStream(stamped=True) | N.DStream(stamped=True):
             return f"{type(plan).__name__.upper()}({unparse(plan.input)})"
-        case N.RStream():
+        case N.RStream(stamped=True):
             return f"RSTREAM({unparse(plan.input)}) {_sync_every(plan.grid)}"
         case N.Distinct(N.Union() as union):
             return f"({unparse(union.left)}) UNION ({unparse(union.right)})"
@@ -157,7 +157,7 @@ def _relation(plan: N.Node) -> str:
             return f"({unparse(plan)})"
         case N.Join() | N.SemiJoin() | N.AntiJoin() | N.OuterJoin() | N.TableJoin():
             return f"({_from(plan)})"
-        case N.IStream() | N.DStream() | N.RStream():
+        case N.IStream(stamped=True) | N.DStream(stamped=True) | N.RStream(stamped=True):
             return f"({unparse(plan)})"
     raise PlanError(f"SQL has no words for {type(plan).__name__}")
 

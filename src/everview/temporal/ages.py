@@ -15,7 +15,7 @@ from everview.algebra.expressions import Column
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Range, Rows
 from everview.temporal.life import reach
-from everview.temporal.patterns import edge, has_common_timeline, keeps_timeline
+from everview.temporal.patterns import edge, has_common_timeline, is_dated_by_instant, keeps_timeline
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,8 @@ def _(node: N.Synchronize) -> Age:
 @age.register(N.RStream)
 def _(node: N.IStream | N.DStream | N.RStream) -> Age:
     """Emitted when the input's rows begin or end, or as long as they hold; for ever."""
+    if is_dated_by_instant(node):
+        return Age(emitted=0, begins=0)
     below = age(node.input)
     inserted = isinstance(node, N.IStream) and not edge(node.input).signed
     return Age(emitted=below.begins if inserted else below.ends, begins=below.begins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from everview.algebra import nodes as N
 from everview.algebra.time import MICROSECOND
 from everview.algebra.windows import Range, Rows
-from everview.temporal.patterns import keeps_timeline
+from everview.temporal.patterns import is_dated_by_instant, keeps_timeline
 
 
 def insertion_delay(node: N.Node) -> int | None:
@@ -28,6 +28,8 @@ def insertion_delay(node: N.Node) -> int | None:
             if isinstance(window, Range):
                 added = window.lag + (window.slide if window.slide > MICROSECOND else 0)
             return None if late is None else late + added
+        case N.IStream() if node.stamped and is_dated_by_instant(node):
+            return 0
         case N.Alias() | N.View() | N.IStream() | N.Filter():
             return insertion_delay(node.inputs[0])
         case N.Project():

@@ -18,7 +18,15 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import MICROSECOND
 from everview.algebra.windows import Range, Rows
 from everview.temporal.keys import keys_of
-from everview.temporal.patterns import Edge, Pattern, arrival, edge, has_common_timeline, keeps_timeline
+from everview.temporal.patterns import (
+    Edge,
+    Pattern,
+    arrival,
+    edge,
+    has_common_timeline,
+    is_dated_by_instant,
+    keeps_timeline,
+)
 
 Columns = frozenset[int]
 """Positions of columns; none at all where rows may be inserted late."""
@@ -137,10 +145,15 @@ def _(node: N.Distinct) -> Columns:
     return below if unique or below == _all(node.input) else _NONE
 
 
-@punctual_columns.register
-def _(node: N.IStream) -> Columns:
-    below = punctual_columns(node.input)
-    return below if below == _all(node.input) else _NONE
+@punctual_columns.register(N.IStream)
+@punctual_columns.register(N.DStream)
+@punctual_columns.register(N.RStream)
+def _(node: N.IStream | N.DStream | N.RStream) -> Columns:
+    """A row comes at its instant; at another time line only where all rows of the relation are on time."""
+    if is_dated_by_instant(node):
+        return _all(node)
+    below = punctual_columns(node.input) if isinstance(node, N.IStream) else _NONE
+    return _all(node) if below and below == _all(node.input) else _NONE
 
 
 @punctual_columns.register

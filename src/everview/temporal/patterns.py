@@ -194,9 +194,14 @@ def _(node: N.Synchronize) -> Arrival | None:
     return None if below is None else (*below, node.grid)
 
 
-@arrival.register
-def _(node: N.IStream) -> Arrival | None:
-    below = None if edge(node.input).signed else arrival(node.input)
+@arrival.register(N.IStream)
+@arrival.register(N.DStream)
+@arrival.register(N.RStream)
+def _(node: N.IStream | N.DStream | N.RStream) -> Arrival | None:
+    if is_dated_by_instant(node):
+        return ()
+    in_order = isinstance(node, N.IStream) and not edge(node.input).signed
+    below = arrival(node.input) if in_order else None
     return None if below is None else (*below, N.IStream)
 
 
@@ -211,6 +216,12 @@ def _(node: N.TableJoin) -> Arrival | None:
 def _(node: N.Union | N.MaxUnion | N.Intersection) -> Arrival | None:
     left, right = arrival(node.left), arrival(node.right)
     return left if left == right and has_common_timeline(node) else None
+
+
+def is_dated_by_instant(node: N.IStream | N.DStream | N.RStream) -> bool:
+    """Return whether the time line of these rows is the instant at which they come."""
+    line = node.schema.timeline
+    return node.stamped and line == node.schema.fields[-1]
 
 
 def keeps_timeline(node: N.Project) -> bool:

@@ -113,6 +113,11 @@ def _unrelated_line_error(timing: Timing, line: str, position: int) -> EventQuer
     if computed is not None:
         what = f"nothing is known of the times that {computed} yields"
         return EventQueryError(what, next_step="; or ".join(ways) or None).about("timeline", line)
+    if (inserted := _inserted_later(timing, line)) is not None:
+        return EventQueryError(
+            f"a row may be inserted any time after its {line}",
+            next_step="; or ".join([*ways, "ISTREAM of the stream's window"]),
+        ).about("relation", inserted)
     stream = next((r.origins[0].stream for c in timing.cases for r in c.requirements if r.origins), "")
     time = next((a.name for a in lines), None)
     related = "" if time is None else f"nothing says how it relates to {short_name(time, timing.node)}"
@@ -125,6 +130,17 @@ def _unrelated_line_error(timing: Timing, line: str, position: int) -> EventQuer
         f"'{line}' is a timestamp and no time line of '{stream}': {null}{related}",
         next_step="; or ".join(ways) or None,
     ).about("timeline", line)
+
+
+def _inserted_later(timing: Timing, line: str) -> str | None:
+    """Return ISTREAM, or the view that is one, if a time line is that of a relation whose rows come later."""
+    for node in (each.node for each in timing.walk()):
+        stream = node.definition if isinstance(node, N.View) else node
+        if isinstance(stream, N.IStream) and stream.stamped:
+            lines = [f.name for f in stream.input.schema if f.timeline is not None]
+            if line in lines:
+                return node.name if isinstance(node, N.View) else "ISTREAM"
+    return None
 
 
 def _time_line(name: str) -> str:

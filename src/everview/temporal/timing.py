@@ -21,17 +21,16 @@ from everview.temporal.clocks import (
     STORE_BOUND,
     Alternative,
     Clock,
-    Moment,
     Origin,
     Requirement,
     StreamLine,
     Wait,
 )
-from everview.temporal.delay import insertion_delay
 from everview.temporal.distances import Attribute, Distances
 from everview.temporal.event_query import EventQueryError, Knowledge, StreamFacts, Timing, Trial
 from everview.temporal.extremes import extreme_argument, extreme_times
 from everview.temporal.formulas import Atom
+from everview.temporal.istream_timing import istream_timing, new_case
 from everview.temporal.terms import Reading, define_term
 from everview.temporal.waits import Requirements, Unbounded, choose_wait, look_back_of
 
@@ -67,7 +66,7 @@ def _(node: N.Stream, known: Knowledge) -> Timing:
         what = f"{kind} rows have no time line" if "$" in node.name else f"'{node.name}' has no time line"
         raise EventQueryError(what).about("relation", node.name)
     facts = known.facts.get(node.name, StreamFacts())
-    cases = [_new_case(node)] if facts.query is None else _cases_of_query(node, facts.query, known)
+    cases = [new_case(node)] if facts.query is None else _cases_of_query(node, facts.query, known)
     never_null = {f.name for f in lines} | set(facts.not_null)
     ordered = sorted(lines, key=lambda f: f.timeline or 0)
     found = []
@@ -83,12 +82,6 @@ def _(node: N.Stream, known: Knowledge) -> Timing:
         )
         found += _checked(case, node, facts.check)
     return Timing(node, (), tuple(simplify_cases(found)))
-
-
-def _new_case(node: N.Node) -> TimeCase:
-    """Return a case in which nothing is known but the names of the times."""
-    columns = tuple(Attribute(f.qualified) if f.type == TIMESTAMP else None for f in node.schema)
-    return TimeCase(Distances.of(*(a for a in columns if a is not None)), columns)
 
 
 def _cases_of_query(node: N.Stream, query: N.Node, known: Knowledge) -> list[TimeCase]:
@@ -121,30 +114,7 @@ def _checked(case: TimeCase, node: N.Stream, check: Expression | None) -> list[T
 @_timing.register(N.View)
 @_timing.register(N.IStream)
 def _(node: N.View | N.IStream, known: Knowledge) -> Timing:
-    """A row of ISTREAM is known when the view is known up to the latest instant of its insertion."""
-    name = node.name if isinstance(node, N.View) else "ISTREAM"
-    line = node.schema.timeline
-    if line is None:
-        raise EventQueryError(
-            "these rows carry no time",
-            next_step="select a time line",
-        ).about("relation", name)
-    delay = insertion_delay(node)
-    if delay is None:
-        raise EventQueryError(
-            f"a row may be inserted any time after its {line.name}",
-            next_step="ISTREAM of the stream's window",
-        ).about("relation", name)
-    parts = [(Moment(STORE_BOUND),)]
-    for stream in node.walk():
-        line_below = stream.schema.timeline if isinstance(stream, N.Stream) else None
-        if isinstance(stream, N.Stream) and line_below is not None and known.is_event_stream(stream.name):
-            parts.append((Moment(StreamLine(stream.name, line_below.name)),))
-    case = _new_case(node)
-    time = case.columns[node.schema.index(line)]
-    assert time is not None
-    requirement = Requirement((Alternative(time, Clock.earliest(parts), delay),), (Origin(name, name),))
-    return Timing(node, (), (replace(case, present=frozenset((time,)), requirements=(requirement,)),))
+    return istream_timing(node, known)
 
 
 @_timing.register
@@ -386,7 +356,7 @@ def _(node: N.TableJoin, known: Knowledge) -> Timing:
     line = node.version_line
     position = node.left.schema.index(line)
     wait = Wait("rows", position, line.qualified, Clock.line(STORE_BOUND))
-    table, schema = _new_case(node.right), node.left.schema.concat(node.right.schema)
+    table, schema = new_case(node.right), node.left.schema.concat(node.right.schema)
     origins = (Origin("the store", "the store"),)
     cases: list[TimeCase] = []
     for case in left.cases:

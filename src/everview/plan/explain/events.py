@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from everview import operators as P
+from everview.algebra import nodes as N
 from everview.algebra.explain import describe_node
 from everview.algebra.text import expression_sql, name_sql
-from everview.algebra.time import INFINITY, timestamp_sql
-from everview.operators import StatePart
-from everview.operators.base import Growth
+from everview.algebra.time import timestamp_sql
+from everview.plan.planned import PlannedNodes, own_operators
 from everview.temporal.blocking import growing_states
 from everview.temporal.cases import TimeCase
-from everview.temporal.clocks import Clock, Wait, offset_text
+from everview.temporal.clocks import Clock, offset_text
 from everview.temporal.distances import ZERO, Attribute
 from everview.temporal.event_query import StreamFacts, Timing
 from everview.temporal.output_bounds import EventTiming
@@ -22,10 +23,21 @@ _WORDS = {"left": "left input", "right": "right input"}
 
 @dataclass(frozen=True)
 class ExplainedEvents:
-    """The timing of an event stream, and the facts that its analysis used."""
+    """The timing of an event stream, the facts that its analysis used, and how its parts run.
+
+    `lower` returns the plan of a part of the query, `istream` how the nodes below an ISTREAM run.
+    """
 
     timing: EventTiming
     facts: Mapping[str, StreamFacts]
+    lower: Callable[[Timing], P.Operator] = field(compare=False, repr=False)
+    istream: Callable[[N.Node], PlannedNodes] = field(compare=False, repr=False)
+
+    def own_operators(self, timing: Timing) -> list[P.StatefulOperator]:
+        """Return the operators with state that a node becomes, without those that its inputs become."""
+        if not timing.inputs:
+            return []
+        return own_operators(self.lower(timing), map(self.lower, timing.inputs))
 
     @property
     def bounds(self) -> str:
@@ -56,22 +68,6 @@ class ExplainedEvents:
             hint = "" if state.condition is None else f", bound it: {state.condition}"
             found.append(f"grows without bound: {describe_node(state.node)} keeps {what} for ever{hint}")
         return tuple(dict.fromkeys(found))
-
-
-def event_state(waits: Sequence[Wait]) -> tuple[StatePart, ...]:
-    """Return the state of an operator of an event query: each part with what ends its rows.
-
-    >>> [str(part) for part in event_state([Wait("left", None, "", None)])]
-    ['left input, for ever']
-    """
-    found = []
-    for wait in waits:
-        text = _WORDS.get(wait.part, wait.part)
-        if wait.clock is None:
-            found.append(StatePart(wait.part, text, INFINITY, growth=Growth.BY_ROW))
-        elif wait.clock.parts:
-            found.append(StatePart(wait.part, text, until=f"until {wait.name} ≤ {wait.clock}"))
-    return tuple(found)
 
 
 def clock_data(clock: Clock | None) -> list[list[dict[str, object]]] | None:

@@ -17,10 +17,10 @@ from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
 from everview.catalog import CLOCK, Catalog, EventStreamEntry, Lateness, StreamEntry, TableEntry, ViewEntry
 from everview.operators import DistinctOperator, StatefulOperator, StatePart
-from everview.plan.explain.events import ExplainedEvents, event_state
+from everview.plan.explain.events import ExplainedEvents
 from everview.plan.explain.retention import growing_state, state_of
-from everview.plan.lower import Lowering
-from everview.temporal.clocks import Wait
+from everview.plan.planned import PlannedNodes
+from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
 from everview.temporal.life import Length, is_known, life
 from everview.temporal.patterns import Edge, Pattern, edge
@@ -142,13 +142,13 @@ class ExplainedPart:
 
 @dataclass(frozen=True)
 class ExplainedPlan:
-    """The plan of a view, event stream or query to explain, with the lowering of its nodes or its timing."""
+    """The plan of a view, event stream or query to explain, with how its nodes run; with its timing."""
 
     kind: str
     name: str | None
     plan: N.Node
     rules: tuple[str, ...]
-    lowering: Lowering
+    planned: PlannedNodes
     events: ExplainedEvents | None = None
 
 
@@ -171,11 +171,11 @@ def _numbered(parts: list[ExplainedPart]) -> list[ExplainedPart]:
 class _Graph:
     """Number the operators in the order of the text."""
 
-    _lowering: Lowering  # the lowering of the current plan
+    _explained: ExplainedEvents | None  # of the current plan
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._numbers: dict[tuple[bool, N.Node], int] = {}
+        self._numbers: dict[tuple[bool, Clock | None, N.Node], int] = {}
         self._found: dict[int, ExplainedOperator] = {}
         self._named: set[StatefulOperator] = set()
         self._reported: set[N.Node] = set()  # nodes whose growth has been reported
@@ -183,9 +183,8 @@ class _Graph:
 
     def part(self, explained: ExplainedPlan) -> ExplainedPart:
         kind, name, plan = explained.kind, explained.name, explained.plan
-        self._lowering = explained.lowering
-        events = explained.events
-        root = self._number(plan, None if events is None else events.timing.timing)
+        events = self._explained = explained.events
+        root = self._number(plan, explained.planned, None if events is None else events.timing.timing)
         if events is not None:
             self._events[str(name)] = root
             return ExplainedPart(
@@ -193,7 +192,7 @@ class _Graph:
             )
         points = synchronization(plan)
         shown = points if points.full != EVERY else None
-        growth = growing_state(plan, explained.lowering, self._reported)
+        growth = growing_state(plan, explained.planned, self._reported)
         self._reported.update(plan.walk())
         return ExplainedPart(kind, name, root, explained.rules, shown, growth)
 
@@ -203,28 +202,37 @@ class _Graph:
         read.update(below for operator in self._found.values() for below in operator.inputs)
         return [replace(o, readers=read[o.id]) for _, o in sorted(self._found.items())]
 
-    def _number(self, node: N.Node, timing: Timing | None) -> int:
+    def _number(self, node: N.Node, planned: PlannedNodes, timing: Timing | None = None) -> int:
         """Return the number of a node; `timing` is that of an event query.
 
         An event query has its own evaluation: it shares only streams, tables, and the views whose insertions
-        it reads.
+        it reads. Views that go by different clocks share nothing that has state.
         """
-        timing = None if isinstance(node, (N.View, N.IStream)) else timing
-        key = (timing is not None and bool(node.inputs), node)
+        if timing is not None and self._explained is not None and isinstance(node, (N.View, N.IStream)):
+            timing, planned = None, self._explained.istream(node)
+        is_event = timing is not None and bool(node.inputs)
+        own = bool(node.inputs) or (isinstance(node, N.Stream) and node.name in planned.events)
+        key = (is_event, planned.clock if own and timing is None else None, node)
         if key not in self._numbers:
             number = self._numbers[key] = len(self._numbers) + 1
-            below = () if timing is None else timing.inputs
+            below = [None] * len(node.inputs) if timing is None else [*timing.inputs, None]
             inputs = tuple(
-                self._number(each, below[i] if i < len(below) else None) for i, each in enumerate(node.inputs)
+                self._number(each, planned, inside) for each, inside in zip(node.inputs, below, strict=False)
             )
             if isinstance(node, N.Stream) and node.name in self._events:
                 inputs = (self._events[node.name],)
-            self._found[number] = self._operator(number, node, inputs, timing)
+            self._found[number] = self._operator(number, node, inputs, planned, timing)
         return self._numbers[key]
 
     def _operator(
-        self, number: int, node: N.Node, inputs: tuple[int, ...], timing: Timing | None
+        self,
+        number: int,
+        node: N.Node,
+        inputs: tuple[int, ...],
+        planned: PlannedNodes,
+        timing: Timing | None,
     ) -> ExplainedOperator:
+        own = self._not_yet_named(self._own_operators(node, planned, timing))
         made = ExplainedOperator(
             number,
             _kind(node),
@@ -233,19 +241,25 @@ class _Graph:
             Edge(Pattern.MON) if timing is not None and inputs else edge(node),
             inputs,
             life(node).lasts,
+            state=state_of(own),
+            operators=tuple(own),
+            method=_method(node, own),
             window=node.window if isinstance(node, N.Window) else None,
+            waits=() if timing is None else timing.waits,
         )
-        if timing is not None:
-            made = replace(made, state=event_state(timing.waits), waits=timing.waits)
-        else:
-            own = self._not_yet_named(self._lowering.own_operators(node))
-            made = replace(made, operators=tuple(own), state=state_of(own), method=_method(node, own))
         match node:
             case N.Stream(name=name) | N.Table(name=name):
                 made = replace(made, name=name, source=self._source(name))
             case N.View(name=name):
                 made = replace(made, name=name, state=self._view(name))
         return made
+
+    def _own_operators(
+        self, node: N.Node, planned: PlannedNodes, timing: Timing | None
+    ) -> list[StatefulOperator]:
+        if timing is None:
+            return planned.own_operators(node)
+        return [] if self._explained is None else self._explained.own_operators(timing)
 
     def _not_yet_named(self, operators: Sequence[StatefulOperator]) -> list[StatefulOperator]:
         """Return the operators that no node has named before; two nodes may become one operator."""

@@ -9,7 +9,7 @@ from everview.algebra import nodes as N
 from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
 from everview.operators.base import Growth, StatefulOperator, StatePart
-from everview.plan.lower import Lowering
+from everview.plan.planned import PlannedNodes
 from everview.temporal.life import life
 
 _GROWS = {
@@ -50,17 +50,17 @@ def _together(one: StatePart, other: StatePart) -> StatePart:
     return replace(one, expires_within=expires, growth=max(one.growth, other.growth))
 
 
-def growing_state(plan: N.Node, lowering: Lowering, reported: Container[N.Node] = ()) -> tuple[str, ...]:
+def growing_state(plan: N.Node, planned: PlannedNodes, reported: Container[N.Node] = ()) -> tuple[str, ...]:
     """Return a sentence for each operator whose state can never be dropped while ever more rows come.
 
     One value per group is not reported, nor are the nodes in `reported`.
     """
     nodes = (node for node in plan.walk() if node not in reported)
-    return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, lowering)))
+    return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, planned)))
 
 
-def _grows(node: N.Node, lowering: Lowering) -> Iterator[str]:
-    parts = [part for part in state_of(lowering.own_operators(node)) if part.growth != Growth.NO]
+def _grows(node: N.Node, planned: PlannedNodes) -> Iterator[str]:
+    parts = [part for part in state_of(planned.own_operators(node)) if part.growth != Growth.NO]
     if not parts:
         return
     how = _GROWS[max(part.growth for part in parts)]
