@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra import types as T
 from everview.algebra.expressions import Arithmetic, Call, Case, Comparison, Expression, IsNull, Literal, Not
-from everview.algebra.patterns import is_surely_valid, regex_problem
+from everview.algebra.text_patterns import is_surely_valid, regex_problem
 from everview.execute.guards import catalyst_sql
 from tests.algebra.hostile import SCHEMA, answers, calls, casts, column, operations, records, with_constants
 from tests.algebra.random_expressions import same

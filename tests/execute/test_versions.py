@@ -21,8 +21,8 @@ from everview.operators.columnar.frame import N as COPIES
 from everview.plan.lower import STRATEGIES, lower
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
-from everview.temporal.patterns import edge
 from everview.temporal.runnable import require_runnable
+from everview.temporal.update_patterns import edge
 from tests.pipeline import Pipeline, StagedPipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 

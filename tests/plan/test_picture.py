@@ -15,7 +15,7 @@ from everview.plan.explain import ExplainedOperator, ExplainedPart, Explanation
 from everview.plan.explain.boxes import BOX_WIDTH, draw_window
 from everview.plan.explain.drawing import SANS, cells, clean, fitting, shorten_text, wrap_text
 from everview.plan.explain.picture import PATTERN_COLOURS
-from everview.temporal.patterns import Edge, Pattern
+from everview.temporal.update_patterns import Edge, Pattern
 from tests.plan.pictures import Rectangle, boxes, groups, read_picture
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from everview.algebra.windows import Range
 from everview.operators import DistinctOperator
 from everview.plan.lower import lower
 from everview.reference.meaning import meaning
-from everview.temporal.patterns import edge
+from everview.temporal.update_patterns import edge
 from tests.rules.findings import K_EQUAL, seen, streams
 from tests.streams import DOMAIN, NRR, R, S, keep
 

@@ -21,8 +21,8 @@ from everview.plan.lower import lower
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.temporal.ages import age
-from everview.temporal.patterns import Pattern, arrival, edge
 from everview.temporal.runnable import require_runnable
+from everview.temporal.update_patterns import Pattern, arrival, edge
 from tests.lanes import one_in
 from tests.pipeline import Pipeline
 from tests.sql.oracle import DOMAIN, catalog, random_inputs

@@ -8,9 +8,9 @@ import re
 import zlib
 
 from everview.algebra.numbers import wrap
-from everview.algebra.patterns import ilike, like, parse_replacement, regex
 from everview.algebra.signatures import Signature as Row
 from everview.algebra.signatures import first_type
+from everview.algebra.text_patterns import ilike, like, parse_replacement, regex
 
 _MOST = 2**31 - 1
 

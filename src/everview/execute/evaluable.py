@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from everview import operators as P
 from everview.algebra.expressions import Call, Column, Expression, Literal
-from everview.algebra.patterns import is_surely_valid
 from everview.algebra.text import expression_sql, string_sql
+from everview.algebra.text_patterns import is_surely_valid
 from everview.algebra.types import DataType
 from everview.catalog import QueryEntry, StreamEntry
 from everview.errors import PlanError

@@ -33,8 +33,14 @@ from everview.algebra.expressions import (
 )
 from everview.algebra.functions import function
 from everview.algebra.functions_text import LONGEST_SEARCHED, LONGEST_TEXT
-from everview.algebra.patterns import is_surely_valid, like_problem, parse_replacement, regex, regex_problem
 from everview.algebra.text import Written, expression_sql, string_sql, type_sql
+from everview.algebra.text_patterns import (
+    is_surely_valid,
+    like_problem,
+    parse_replacement,
+    regex,
+    regex_problem,
+)
 
 _SPARK_DIGITS = 34  # a decimal with more may lose some when its sign changes, and then not fit its type
 _MOST_DIGITS = 400  # no double has a digit further from the point

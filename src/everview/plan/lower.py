@@ -26,7 +26,7 @@ from everview.plan import lower_joins as joins
 from everview.plan.lower_joins import LoweredInput, cast_to
 from everview.temporal.ages import age
 from everview.temporal.life import life
-from everview.temporal.patterns import Pattern, edge
+from everview.temporal.update_patterns import Pattern, edge
 
 STRATEGIES = ("UPA", "DIRECT", "NT")
 

@@ -26,7 +26,7 @@ from everview.query.report import Report, table_lines, watermark
 from everview.query.status import view_bound, view_note
 from everview.temporal.clocks import Clock
 from everview.temporal.keys import keys_of
-from everview.temporal.patterns import Pattern, edge
+from everview.temporal.update_patterns import Pattern, edge
 
 if TYPE_CHECKING:
     from everview.storage.manifest import Manifest

@@ -6,8 +6,8 @@ The same values from data give NULL; in the text of a query they are errors.
 from __future__ import annotations
 
 from everview.algebra.expressions import Call, Literal
-from everview.algebra.patterns import is_surely_valid, like_problem, regex, regex_problem
 from everview.algebra.text import string_sql
+from everview.algebra.text_patterns import is_surely_valid, like_problem, regex, regex_problem
 from everview.errors import AlgebraError, format_count
 
 Problem = tuple[int, AlgebraError]

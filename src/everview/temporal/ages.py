@@ -15,7 +15,7 @@ from everview.algebra.expressions import Column
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Range, Rows
 from everview.temporal.life import reach
-from everview.temporal.patterns import edge, has_common_timeline, is_dated_by_instant, keeps_timeline
+from everview.temporal.update_patterns import edge, has_common_timeline, is_dated_by_instant, keeps_timeline
 
 
 @dataclass(frozen=True)

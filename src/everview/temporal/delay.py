@@ -5,7 +5,7 @@ from __future__ import annotations
 from everview.algebra import nodes as N
 from everview.algebra.time import MICROSECOND
 from everview.algebra.windows import Range, Rows
-from everview.temporal.patterns import is_dated_by_instant, keeps_timeline
+from everview.temporal.update_patterns import is_dated_by_instant, keeps_timeline
 
 
 def insertion_delay(node: N.Node) -> int | None:

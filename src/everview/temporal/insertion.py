@@ -18,7 +18,7 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import MICROSECOND
 from everview.algebra.windows import Range, Rows
 from everview.temporal.keys import keys_of
-from everview.temporal.patterns import (
+from everview.temporal.update_patterns import (
     Edge,
     Pattern,
     arrival,

@@ -7,7 +7,7 @@ from everview.algebra.text import name_sql
 from everview.algebra.windows import Rows
 from everview.errors import TemporalError
 from everview.temporal.insertion import is_inserted_on_time
-from everview.temporal.patterns import Pattern, arrival, edge
+from everview.temporal.update_patterns import Pattern, arrival, edge
 
 
 def require_runnable(plan: N.Node) -> None:

@@ -23,8 +23,8 @@ from everview.plan.planned import PlannedNodes
 from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
 from everview.temporal.life import Length, is_known, life
-from everview.temporal.patterns import Edge, Pattern, edge
 from everview.temporal.synchronization import EVERY, Synchronization, synchronization
+from everview.temporal.update_patterns import Edge, Pattern, edge
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from everview.plan.explain import drawing as D
 from everview.plan.explain.boxes import BOX_WIDTH, Box
 from everview.plan.explain.layout import LAYER_GAP, PictureLayout, Point, lay_out
 from everview.plan.explain.operators import ExplainedOperator, ExplainedPart
-from everview.temporal.patterns import Edge, Pattern
+from everview.temporal.update_patterns import Edge, Pattern
 
 PATTERN_COLOURS = {
     Pattern.MON: "#2f855a",

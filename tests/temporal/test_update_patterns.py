@@ -16,8 +16,8 @@ from everview.algebra.windows import Band, Fixed, Range, Rows, tumble
 from everview.errors import TemporalError
 from everview.reference.meaning import _insertions, meaning
 from everview.temporal.insertion import is_inserted_on_time
-from everview.temporal.patterns import Edge, Pattern, edge
 from everview.temporal.runnable import require_runnable
+from everview.temporal.update_patterns import Edge, Pattern, edge
 from tests.streams import DOMAIN, NRR, Q, R, S, T, arrivals_of
 
 W = N.Window(S, Range(5))

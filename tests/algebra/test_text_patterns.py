@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.algebra.patterns import is_surely_valid, regex, regex_problem
+from everview.algebra.text_patterns import is_surely_valid, regex, regex_problem
 from everview.errors import AlgebraError
 from tests.algebra.random_patterns import SIGNS, escapes, random_patterns
 
