@@ -240,9 +240,7 @@ class Files:
             for number in chosen(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 batch.validate()
-                frame = pl.from_arrow(batch, rechunk=False)
-                assert isinstance(frame, pl.DataFrame)
-                frames.append(frame)
+                frames.append(pl.DataFrame(_ArrowStream(batch)))
         except (ArrowException, ValueError) as error:
             raise self.damaged(path, _first_line(error)) from error
         return frames
@@ -256,15 +254,19 @@ class Files:
         data = self._mapped(path)
         if not self.local:
             return self._unsealed(path, data, known=False)
-        full = self.full_path(file_of(path))
-        with self._explained("read", file_of(path)):
-            found = os.stat(full)
-        version = (path, full, found.st_mtime_ns, found.st_size)
+        version = (path, *self._version(file_of(path)))
         body = self._unsealed(path, data, known=version in _VERIFIED)
         if len(_VERIFIED) >= _MOST_VERIFIED:
             _VERIFIED.clear()
         _VERIFIED.add(version)
         return body
+
+    def _version(self, file: str) -> tuple[str, int, int]:
+        """Return a local file with its time and size: whatever was written later differs in them."""
+        full = self.full_path(file)
+        with self._explained("read", file):
+            found = os.stat(full)
+        return full, found.st_mtime_ns, found.st_size
 
     def _unsealed(self, path: str, data: Any, known: bool) -> Any:
         """Return the bytes before the checksum; `known` says that they were compared with it before."""
@@ -362,13 +364,15 @@ class Files:
     @contextmanager
     def _explained(self, verb: str, path: str) -> Iterator[None]:
         """Turn an error of the system into a message with a next step."""
-        where = f"{self}/{path}" if path else str(self)
         try:
             yield
         except OSError as error:
-            raise _explanation(verb, where, error) from error
+            raise _explanation(verb, self._shown(path), error) from error
         except ArrowException as error:
-            raise StoreError(f"could not {verb} {where}: {_first_line(error)}") from error
+            raise StoreError(f"could not {verb} {self._shown(path)}: {_first_line(error)}") from error
+
+    def _shown(self, path: str) -> str:
+        return f"{self}/{path}" if path else str(self)
 
 
 _SEAL = struct.Struct("<I4s")  # behind every frame: the checksum of its bytes, and a mark
@@ -455,6 +459,7 @@ def _write_options(local: bool) -> Any:
     return arrow_ipc.IpcWriteOptions(compression=None if local else "lz4")
 
 
+@functools.cache
 def _is_fixed(type_: pl.DataType) -> bool:
     """Return whether all values of a type have the same width, and pyarrow knows it."""
     plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
@@ -478,7 +483,7 @@ def _decoded(data: Any, columns: set[str] | None) -> Frame:
 
 @dataclass(frozen=True)
 class _ArrowStream:
-    """A table by its C interface alone: `pl.from_arrow` does the same in four times the time."""
+    """A table or a batch by its C interface alone: `pl.from_arrow` does the same in four times the time."""
 
     table: Any
 

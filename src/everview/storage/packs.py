@@ -61,6 +61,8 @@ class PackedFiles(Files):
         self._step = step
         self._packs: dict[str, _Pack] = {}  # by the folder of the kind
         self._gathered: dict[str, memoryview] = {}  # by the address
+        # Packed files that were read: a task reads many runs of one, which never changes.
+        self._opened_packs: dict[str, tuple[Any, tuple[str, int, int]]] = {}
 
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Save a frame; return where it is, and its size in bytes."""
@@ -92,11 +94,24 @@ class PackedFiles(Files):
         found = self._gathered.get(path)
         return super()._verified(path) if found is None else pa.py_buffer(found)
 
+    def _mapped_file(self, file: str) -> Any:
+        return self._pack(file)[0] if _NAME.fullmatch(file) else super()._mapped_file(file)
+
+    def _version(self, file: str) -> tuple[str, int, int]:
+        return self._pack(file)[1] if _NAME.fullmatch(file) else super()._version(file)
+
+    def _pack(self, file: str) -> tuple[Any, tuple[str, int, int]]:
+        """Return a local packed file and its version."""
+        found = self._opened_packs.get(file)
+        if found is None:
+            found = self._opened_packs[file] = super()._mapped_file(file), super()._version(file)
+        return found
+
     def finish(self) -> None:
         """Write what was gathered."""
         for pack in self._packs.values():
             self.write(pack.path, b"".join(pack.runs))
-        self._packs, self._gathered = {}, {}
+        self._packs, self._gathered, self._opened_packs = {}, {}, {}
 
 
 class _Pack:
