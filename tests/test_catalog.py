@@ -356,3 +356,18 @@ def test_how_far_ahead_of_the_clock_a_stream_may_be_is_kept() -> None:
         assert Catalog.from_json(catalog.to_json()) == catalog
         assert [e.max_ahead for e in catalog if isinstance(e, StreamEntry)] == [length]
     assert "max_ahead" not in catalog_of(declared).to_json()
+
+
+def test_what_was_written_before_is_not_written_for_another_entry_of_the_name() -> None:
+    """The text of an entry is made once, also for copies; a name that is made anew has another."""
+    catalog = Catalog()
+    catalog.add(ViewEntry("v", "SELECT 1 AS a"))
+    catalog.add(ViewEntry("w", "SELECT 1 AS a"))
+    catalog.to_json()
+    copy = catalog.copy()
+    copy.add(ViewEntry("v", "SELECT 2 AS a"), replace=True)
+    copy.drop("w")
+    copy.add(ViewEntry("w", "SELECT 3 AS a"))
+    for _ in range(2):  # each after the other has written
+        assert [e["sql"] for e in json.loads(copy.to_json())["entries"]] == ["SELECT 2 AS a", "SELECT 3 AS a"]
+        assert [e["sql"] for e in json.loads(catalog.to_json())["entries"]] == ["SELECT 1 AS a"] * 2

@@ -395,25 +395,36 @@ class _StoreCompiler:
         """Compile an entry, after those that it reads; one that has not changed is reused."""
         if entry.name in self.found:
             return
+        start, old, stored = self.starts.get(entry.name), self.known.get(entry.name), self.stored
+        known = self.catalog.bound_definition(entry)
+        # A script of many views asks for all of them after each: one that reads no other is soon done with.
+        if old is not None and not old.reads and not old.events and self._is_same(entry, old, known):
+            self._keep(entry.name, old)
+            return
         for name in catalog_reads(entry, self.catalog):
             below = self.catalog.get(name)
             if isinstance(below, QueryEntry):
                 self.compile_entry(below)
-        start, old, stored = self.starts.get(entry.name), self.known.get(entry.name), self.stored
         meaning = view_plan(entry, self.catalog)
-        same = old is not None and old.meaning is meaning and old.start == start
-        if stored is not None:
-            same = same and old is not None and old.kept == stored.plans.get(entry.name)
         read = (*old.reads, *old.events) if old is not None else ()
-        if old is None or not same or any(id(view) not in self._current for view in read):
+        current = all(id(view) in self._current for view in read)
+        if old is None or not current or not self._is_same(entry, old, meaning):
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
             else:
                 old = compile_plan(meaning, self.catalog, self.found, start)
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
-        self.found[entry.name] = old
-        self._current.add(id(old))
+        self._keep(entry.name, old)
+
+    def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
+        """Return whether an entry would be compiled as before, if what it reads has not changed."""
+        same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        return same and (self.stored is None or old.kept == self.stored.plans.get(entry.name))
+
+    def _keep(self, name: str, view: CompiledView) -> None:
+        self.found[name] = view
+        self._current.add(id(view))
 
 
 def catalog_reads(entry: QueryEntry, catalog: Catalog) -> list[str]:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everview.algebra.types import INT
+from everview import operators as P
+from everview.algebra.types import INT, TIMESTAMP
+from everview.algebra.windows import Band, Fixed, Range
 from everview.errors import StoreError
 from everview.execute.catalyst import Row
-from everview.execute.lanes import InputProjection, Lane
+from everview.execute.lanes import LANE_TIME, InputProjection, Lane, LaneWindow, lanes_of
 from everview.execute.pieces import (
     ArrivalId,
     PartitionedInputFile,
@@ -21,6 +23,7 @@ from everview.execute.pieces import (
     pieces_of,
     write_piece,
 )
+from everview.execute.prepare import Prepared
 from everview.operators import ScanOperator
 from everview.operators.columnar.frame import Frame, Slice, make_frame
 from everview.operators.step_slices import StepSlices
@@ -162,3 +165,64 @@ def test_many_runs_that_wait_are_merged_with_their_pieces(
 
     assert there(after) == there(before)
     assert pieces_of(after.with_traces({inbox: ()})) == {port: ()}
+
+
+WINDOWS = st.one_of(
+    st.builds(Range, st.integers(1, 30), st.integers(1, 12), st.integers(0, 20), st.integers(0, 9)),
+    st.builds(Fixed, st.integers(1, 30), st.integers(0, 9)),
+)
+
+
+@given(WINDOWS, st.lists(st.tuples(st.integers(-60, 60), st.integers(0, 9), st.integers(1, 40))))
+def test_a_lane_cuts_rows_to_the_interval_of_the_window(
+    window: Range | Fixed, given_rows: list[tuple[int, int, int]]
+) -> None:
+    changes = [(ts + later, ts + later + length, 1) for ts, later, length in given_rows]
+    frame = make_frame({"c0": list(range(len(changes)))}, changes)
+    frame = frame.with_columns(pl.Series(LANE_TIME, [ts for ts, *_ in given_rows], pl.Int64))
+    expected = []
+    for i, ((ts, *_), (begin, end, n)) in enumerate(zip(given_rows, changes, strict=True)):
+        inside = window.interval(ts)
+        if inside is not None and max(begin, inside.from_) < min(end, inside.until):
+            expected.append((i, max(begin, inside.from_), min(end, inside.until), n))
+    assert LaneWindow(window).cut(frame).rows() == expected
+
+
+def window_lanes(*windows: Range | Fixed | Band) -> tuple[Lane, ...]:
+    """The lanes of views that each have every record of a window of s once."""
+    scan = ScanOperator("s", (INT, TIMESTAMP))
+    plans = {
+        f"v{i}": P.DistinctOperator(P.TimeWindowOperator(scan, 1, window), signed=False)
+        for i, window in enumerate(windows)
+    }
+    return lanes_of(Prepared.of(plans, {}).stages, frozenset({"s"}), PARTITIONS)
+
+
+def test_views_that_differ_in_their_windows_share_their_pieces() -> None:
+    lanes = window_lanes(Range(5), Range(7, slide=2), Fixed(3))
+    assert len({lane.key for lane in lanes}) == 1
+    assert [lane.window for lane in lanes] == [
+        LaneWindow(window) for window in (Range(5), Range(7, slide=2), Fixed(3))
+    ]
+
+
+def test_the_window_of_a_landmark_is_part_of_the_row() -> None:
+    first, second = window_lanes(Band(lower=3), Range(5))
+    assert first.window is None
+    assert first.projection.time is None
+    assert first.key != second.key
+
+
+def test_each_port_reads_shared_rows_in_its_own_window(tmp_path: Path) -> None:
+    files = Files(str(tmp_path), durable=False)
+    frame = rows([(1, 5, 0, True), (2, 6, 0, True)]).with_columns(pl.col("_from").alias("b3"))
+    lane = InputProjection(("c0",), partition="b0", time="b3")
+    run = write_piece(PORT, lane, frame, ArrivalId.of(1, ["k"]), files, PARTITIONS, here=0)
+    assert run is not None
+    known: dict[PartitionedInputFile, Frame] = {}
+    for extent in (10, 20):
+        piece = PartitionedInputFile(run, False, (0, 5), LaneWindow(Range(extent)))
+        found = piece.read(files, 0, known)
+        assert found is not None
+        assert found.rows() == [(1, 5, 5 + extent, 1)]
+    assert len(known) == 1

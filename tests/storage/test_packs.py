@@ -156,3 +156,20 @@ def test_a_store_with_packed_files(tmp_path: Path) -> None:
         store.files.delete(file_of(runs[SUMS][3].path))
         (problem,) = check_store(store).problems
         assert (problem.path, problem.contents) == (file_of(runs[SUMS][3].path), "changes of the view 'sums'")
+
+
+def test_a_task_maps_a_packed_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(str(tmp_path))
+    with packing(files, 3) as packed:
+        runs = [written(packed, TraceId("view", f"v{i}"), rows(i), 3) for i in range(5)]
+    mapped: list[str] = []
+    original = Files._mapped_file
+
+    def counted(self: Files, file: str) -> object:
+        mapped.append(file)
+        return original(self, file)
+
+    monkeypatch.setattr(Files, "_mapped_file", counted)
+    with packing(files, 4) as packed:
+        assert [packed.read_frame(run.path)["v"].to_list() for run in runs] == [[i] for i in range(5)]
+    assert mapped == [file_of(runs[0].path)]

@@ -66,12 +66,13 @@ class Catalog:
     dropped: int = 0
     alterations: tuple[Alteration, ...] = ()
     _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
+    _written: dict[str, tuple[Entry, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Catalog:
         """Return an independent catalog with the same entries."""
-        return Catalog(
-            dict(self.entries), self.clock_grain, self.dropped, self.alterations, dict(self._bound)
-        )
+        entries, bound = dict(self.entries), dict(self._bound)
+        # What was written is known by the entry itself, so that copies can share it.
+        return Catalog(entries, self.clock_grain, self.dropped, self.alterations, bound, self._written)
 
     def take_over(self, other: Catalog) -> None:
         """Replace all entries with those of another catalog."""
@@ -94,7 +95,7 @@ class Catalog:
     def bound_definition(self, entry: Entry) -> Node | None:
         """Return the plan that was remembered for an entry; None if there is none, or for another entry."""
         known = self._bound.get(entry.name.casefold())
-        return known[1] if known is not None and known[0] == entry else None
+        return known[1] if known is not None and (known[0] is entry or known[0] == entry) else None
 
     def remember_definition(self, entry: Entry, plan: Node) -> None:
         """Remember the plan of an entry of this catalog, until it or what it depends on is replaced."""
@@ -221,18 +222,30 @@ class Catalog:
 
     def to_json(self) -> str:
         """Return the catalog as readable JSON text."""
-        body = {
+        head = {
             "format": CATALOG_FORMAT if any(isinstance(e, QueryEntry) and e.stamped for e in self) else 1,
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
-            "entries": [encode_entry(e) for e in self],
         }
-        # The encoder of the standard library is slow where it indents, and a catalog is saved for each name.
+        # A catalog is saved for each name: the text of an entry is made once. The encoder of the standard
+        # library is slow where it indents.
+        if len(self._written) > 2 * len(self.entries) + 100:  # most have been dropped
+            self._written.clear()
+        entries = ",".join(map(self._entry_text, self))
+        text = f'{json.dumps(head, ensure_ascii=False)[:-1]}, "entries": [{entries}]}}'
         try:
-            return msgspec.json.format(json.dumps(body, ensure_ascii=False), indent=2)
+            return msgspec.json.format(text, indent=2)
         except UnicodeEncodeError:  # a lone surrogate in a name
-            return json.dumps(body, indent=2, ensure_ascii=False)
+            return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+    def _entry_text(self, entry: Entry) -> str:
+        """Return an entry as JSON text."""
+        key = entry.name.casefold()
+        known = self._written.get(key)
+        if known is None or known[0] is not entry:
+            known = self._written[key] = entry, json.dumps(encode_entry(entry), ensure_ascii=False)
+        return known[1]
 
     @classmethod
     def from_json(cls, text: str) -> Catalog:

@@ -7,6 +7,7 @@ that only Java can judge, and expressions that Spark refuses for reasons of its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -35,12 +36,11 @@ def require_evaluable(
     """
     seen: set[P.Operator] = set()
     names = {view.name for view in views}
-    for name, plan in plans.items():
-        if name not in names:
-            list(_expressions(plan, seen))
+    others = [_all_operators(plan) for name, plan in plans.items() if name not in names]
     for view in views:
         for node, expressions in _expressions(plans[view.name], seen):
-            _require_expressions(session, view, node, expressions)
+            if not any(node in operators for operators in others):
+                _require_expressions(session, view, node, expressions)
 
 
 def _require_expressions(
@@ -93,6 +93,12 @@ def _refusal(
     except (PySparkException, Py4JError) as error:
         return error
     return None
+
+
+@lru_cache(maxsize=10_000)
+def _all_operators(plan: P.Operator) -> frozenset[P.Operator]:
+    """Return the operators of a plan."""
+    return frozenset({plan}.union(*map(_all_operators, plan.inputs)))
 
 
 def _expressions(

@@ -6,6 +6,7 @@ time goes needs no Spark between its rows and its kernels: a task opens its own 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from everview import operators as P
-from everview.execute.lanes import InputProjection, Lane
+from everview.execute.lanes import InputProjection, Lane, LaneWindow
 from everview.operators.columnar.frame import FROM, Frame, stack_frames
 from everview.operators.step_slices import StepSlices
 from everview.storage.compaction import Policy, merges
@@ -30,22 +31,35 @@ AT = "_at"  # when a row came to be, where that is not its begin
 
 @dataclass(frozen=True)
 class PartitionedInputFile:
-    """A piece as a task reads it: the rows that begin in (b0, b1], or all of them."""
+    """A piece as a task reads it: the rows that begin in (b0, b1], or all of them, cut to a window."""
 
     run: Run
     everywhere: bool
     begins: tuple[int, int] | None
+    window: LaneWindow | None = None
 
-    def read(self, files: Files, partition: int) -> Frame | None:
-        """Return the rows of a partition; None if there are none."""
+    def read(
+        self, files: Files, partition: int, known: dict[PartitionedInputFile, Frame] | None = None
+    ) -> Frame | None:
+        """Return the rows of a partition; None if there are none. `known` has what was read of it before."""
+        whole = self if self.window is None else dataclasses.replace(self, window=None)
+        rows = None if known is None else known.get(whole)
+        rows = whole._rows(files, partition) if rows is None else rows
+        if known is not None:
+            known[whole] = rows
+        if self.window is not None and not rows.is_empty():
+            rows = self.window.cut(rows)
+        return None if rows.is_empty() else rows
+
+    def _rows(self, files: Files, partition: int) -> Frame:
         rows = files.read_part(self.run.path, 0 if self.everywhere else partition)
         if self.begins is not None:
             b0, b1 = self.begins
             if self.run.least_from <= b0 or self.run.greatest_from > b1:
-                at = pl.col(AT if AT in rows.columns else FROM)
-                rows = rows.filter((at > b0) & (at <= b1))
-        rows = rows.drop(AT) if AT in rows.columns else rows
-        return None if rows.is_empty() else rows
+                at = rows.get_column(AT if AT in rows.columns else FROM).to_numpy()
+                inside = (at > b0) & (at <= b1)
+                rows = rows if inside.all() else rows.filter(pl.Series(inside))
+        return rows.drop(AT) if AT in rows.columns else rows
 
 
 @dataclass(frozen=True)
@@ -149,7 +163,7 @@ def due(lanes: Sequence[Lane], manifest: Manifest, slices: StepSlices) -> Due:
                 trace, everywhere = lane.projection.port(lane.key), lane.projection.broadcast
                 found = (run for run in manifest.runs(trace) if run.arrival in arrivals)
                 port = pieces.setdefault((lane.stage, lane.port), [])
-                port += [PartitionedInputFile(run, everywhere, begins) for run in found]
+                port += [PartitionedInputFile(run, everywhere, begins, lane.window) for run in found]
     return Due({place: tuple(found) for place, found in pieces.items()}, rest)
 
 

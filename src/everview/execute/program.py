@@ -80,8 +80,9 @@ class Program:
     def _with_pieces(self, given: Sequence[Frame | None], partition: int) -> list[Frame | None]:
         """Return the rows of the ports with those of the pieces."""
         ports = list(given)
+        known: dict[PartitionedInputFile, Frame] = {}  # ports with different windows read the same pieces
         for port, pieces in enumerate(self.pieces):
-            found = [piece.read(self.files, partition) for piece in pieces]
+            found = [piece.read(self.files, partition, known) for piece in pieces]
             frames = [frame for frame in (ports[port], *found) if frame is not None]
             ports[port] = stack_frames(frames) if frames else None
         return ports

@@ -224,7 +224,7 @@ def _emit(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slice) 
     differs = np.ones(stepped.size, dtype=bool)
     np.not_equal(there[1:], there[:-1], out=differs[1:])
     for series in values.values():
-        differs[1:] |= series[1:].ne_missing(series[:-1]).to_numpy()
+        differs[1:] |= _differs_from_next(series)
     kept = np.flatnonzero(stepped.first | differs)
     first, ids, since = stepped.first[kept], stepped.ids[kept], stepped.times[kept]
     until = next_instants(ids, since)
@@ -237,8 +237,17 @@ def _emit(plan: Sweep, stepped: Steps, new: Frame, state: State, slice_: Slice) 
         N: np.where(first, -1, 1),
     }
     rows = kept[shown]
-    outputs = {a.output: values[a.output].gather(rows) for a in plan.aggregates}
+    outputs = {a.output: values[a.output][rows] for a in plan.aggregates}
     return pick_keys(stepped.groups, plan.keys, ids[shown], {**outputs, **change})
+
+
+def _differs_from_next(series: pl.Series) -> np.ndarray:
+    """Return for each value but the last whether the next one is another; NULLs are equal, as are NaNs."""
+    if series.dtype == pl.Int64 and not series.null_count():
+        numbers = series.to_numpy()
+        differs: np.ndarray = np.not_equal(numbers[1:], numbers[:-1])
+        return differs
+    return series[1:].ne_missing(series[:-1]).to_numpy()
 
 
 def _values(plan: Sweep, stepped: Steps, new: Frame, state: State) -> dict[str, pl.Series]:

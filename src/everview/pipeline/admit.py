@@ -91,7 +91,8 @@ def _rows_with_effect(
 ) -> int:
     """Return how many rows of a stream some view takes: its conditions hold, its windows have not ended."""
     stages = Prepared.of(views.running, manifest.traces).stages
-    lanes = lanes_of(stages, frozenset({entry.name}), writer.store.settings.partitions)
+    partitions = writer.store.settings.partitions
+    lanes = lanes_of(stages, frozenset({entry.name}), partitions, windows_later=False)
     own = tuple(column(i) for i in range(len(entry.columns)))
     if not lanes:
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ def _write_options(local: bool) -> Any:
     return arrow_ipc.IpcWriteOptions(compression=None if local else "lz4")
 
 
+@functools.cache
 def _is_fixed(type_: pl.DataType) -> bool:
     """Return whether all values of a type have the same width, and pyarrow knows it."""
     plain = type_.is_numeric() or type_.is_temporal() or type_ == pl.Boolean
@@ -62,12 +64,12 @@ def decode_frame(data: Any, columns: set[str] | None) -> Frame:
         reader = arrow_ipc.open_file(data, options=arrow_ipc.IpcReadOptions(included_fields=places))
     table = reader.read_all()
     table.validate()
-    return pl.DataFrame(_ArrowStream(table))
+    return pl.DataFrame(ArrowStream(table))
 
 
 @dataclass(frozen=True)
-class _ArrowStream:
-    """A table by its C interface alone: `pl.from_arrow` does the same in four times the time."""
+class ArrowStream:
+    """A table or a batch by its C interface alone: `pl.from_arrow` does the same in four times the time."""
 
     table: Any
 

@@ -30,7 +30,7 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pl
 from everview.storage.conditional import ConditionalObject, conditional_object
-from everview.storage.encoding import decode_frame, encode_frame, encode_parts
+from everview.storage.encoding import ArrowStream, decode_frame, encode_frame, encode_parts
 from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, version_of
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -258,9 +258,7 @@ class Files:
             for number in chosen(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 batch.validate()
-                frame = pl.from_arrow(batch, rechunk=False)
-                assert isinstance(frame, pl.DataFrame)
-                frames.append(frame)
+                frames.append(pl.DataFrame(ArrowStream(batch)))
         except (ArrowException, ValueError) as error:
             raise self.damaged(path, _first_line(error)) from error
         return frames

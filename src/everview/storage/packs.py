@@ -61,6 +61,8 @@ class PackedFiles(Files):
         self._step = step
         self._packs: dict[str, _Pack] = {}  # by the folder of the kind
         self._gathered: dict[str, memoryview] = {}  # by the address
+        # Packed files that were read: a task reads many runs of one, which never changes.
+        self._opened_packs: dict[str, tuple[Any, Version | None]] = {}
 
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Save a frame; return where it is, and its size in bytes."""
@@ -92,14 +94,28 @@ class PackedFiles(Files):
         found = self._gathered.get(path)
         return super()._verified(path) if found is None else pa.py_buffer(found)
 
+    def _mapped_file(self, file: str) -> Any:
+        return self._pack(file)[0] if _NAME.fullmatch(file) else super()._mapped_file(file)
+
     def _version(self, path: str) -> Version | None:
-        return None if path in self._gathered else super()._version(path)
+        if path in self._gathered or not self.local:
+            return None
+        file = file_of(path)
+        return self._pack(file)[1] if _NAME.fullmatch(file) else super()._version(file)
+
+    def _pack(self, file: str) -> tuple[Any, Version | None]:
+        """Return a packed file and its version, which is looked up first."""
+        found = self._opened_packs.get(file)
+        if found is None:
+            version = super()._version(file)
+            found = self._opened_packs[file] = super()._mapped_file(file), version
+        return found
 
     def finish(self) -> None:
         """Write what was gathered."""
         for pack in self._packs.values():
             self.write(pack.path, b"".join(pack.runs))
-        self._packs, self._gathered = {}, {}
+        self._packs, self._gathered, self._opened_packs = {}, {}, {}
 
 
 class _Pack:

@@ -127,7 +127,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
         if least < greatest and len(until) >= _PARTS:
             places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
             ends = tuple(np.partition(until, places)[places].tolist())
-        negative = int((frame[N] < 0).sum()) if N in frame.columns else None
+        negative = int(np.count_nonzero(frame[N].to_numpy() < 0)) if N in frame.columns else None
         begins = int(since.min()), int(since.max())
         return cls(path, frame.height, least, greatest, *begins, size, ends, negative, step, sequence)
 

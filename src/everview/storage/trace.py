@@ -54,7 +54,8 @@ class Trace:
 
     def drop_expired(self, bound: int) -> Trace:
         """Return it without the runs whose rows have all ended; no file is read or deleted."""
-        return replace(self, runs=tuple(run for run in self.runs if run.greatest_until > bound))
+        left = tuple(run for run in self.runs if run.greatest_until > bound)
+        return self if len(left) == len(self.runs) else replace(self, runs=left)
 
     def append(self, frame: Frame, step: int, bound: int = BEFORE_ALL) -> Trace:
         """Append the rows of a frame that end after the bound, as one run or one for each expiry bucket."""

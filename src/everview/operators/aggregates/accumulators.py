@@ -134,7 +134,9 @@ def _sum_contributions(
     elif isinstance(values.dtype, pl.Decimal):
         limbs = exact.from_decimals(values.fill_null(0))
     else:
-        limbs = exact.from_integers(values.to_physical().cast(pl.Int64).fill_null(0).to_numpy())
+        whole = values if values.dtype.is_integer() else values.to_physical()
+        whole = whole.cast(pl.Int64)
+        limbs = exact.from_integers((whole.fill_null(0) if whole.null_count() else whole).to_numpy())
     out |= {Accumulator(SumKind.SUM, i, j): limb for j, limb in exact.multiply_by_n(limbs, n).items()}
     if aggregate.function == "stddev":
         limbs = exact.normalize_limbs(limbs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias
 
 from everview.algebra.time import INFINITY, LEAST
@@ -77,15 +78,20 @@ def pick_columns(frame: Frame, columns: Mapping[str, str]) -> Frame:
 
 def name_right_columns(frame: Frame) -> Frame:
     """Return the columns c0, c1, … of a right input as r0, r1, …, beside the left ones."""
-    return frame.rename({c: f"r{c[1:]}" for c in frame.columns if c not in CHANGE})
+    return _renamed(frame, [c if c in CHANGE else f"r{c[1:]}" for c in frame.columns])
 
 
 def name_by_position(frame: Frame) -> Frame:
     """Return the frame with the columns of its record named c0, c1, … again, in their order."""
-    record = [c for c in frame.columns if c not in CHANGE]
-    return frame.rename({c: f"_{i}" for i, c in enumerate(record)}).rename(
-        {f"_{i}": f"c{i}" for i in range(len(record))}
-    )
+    numbers = count()
+    return _renamed(frame, [c if c in CHANGE else f"c{next(numbers)}" for c in frame.columns])
+
+
+def _renamed(frame: Frame, names: list[str]) -> Frame:
+    """Return a frame with other names for its columns; faster than `rename` for a few rows."""
+    same = frame.clone()
+    same.columns = names
+    return same
 
 
 def stack_frames(frames: Sequence[Frame]) -> Frame:

@@ -43,7 +43,10 @@ def has_exact_hash(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
     """Return whether different keys of this frame certainly have different hashes."""
     if not keys:
         return True
-    return len(keys) == 1 and _is_plain(frame.schema[keys[0]]) and not frame[keys[0]].null_count()
+    if len(keys) > 1:
+        return False
+    key = frame.get_column(keys[0])
+    return _is_plain(key.dtype) and not key.null_count()
 
 
 def combine_hashes(parts: Sequence[Ints]) -> Ints:
@@ -81,7 +84,9 @@ def _hash_values(values: pl.Series) -> Ints:
     if type_ in (pl.String, pl.Binary):
         return _hash_strings(values)
     if _is_plain(type_):
-        whole = values if type_ == pl.Int64 else values.to_physical().cast(pl.Int64, wrap_numerical=True)
+        # To ask for the physical form of integers takes Polars longer than all the rest.
+        whole = values if type_.is_integer() else values.to_physical()
+        whole = whole if type_ == pl.Int64 else whole.cast(pl.Int64, wrap_numerical=True)
         return (whole.fill_null(0) if whole.null_count() else whole).to_numpy()
     return np.zeros(len(values), dtype=np.int64)  # lists and the like: all but NULL are equal
 

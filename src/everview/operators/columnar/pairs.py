@@ -8,22 +8,28 @@ from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, rec
 from everview.operators.columnar.hashing import Ints
 from everview.operators.columnar.lazy import np, pl
 
+_FEW = 1_000  # pairs; to look at their intervals before their records saves nothing then
+
 
 def pair_rows(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> Frame:
     """Return the pairs of rows that overlap in time: both records, the common interval, the product of n."""
-    here, there = left[list(CHANGE)][left_rows], right[list(CHANGE)][right_rows]
+    taken = (left_rows, right_rows) if len(left_rows) >= _FEW else None
+    if taken is None:
+        left, right = left[left_rows], right[right_rows]
+        here, there = left, right
+    else:
+        here, there = left[list(CHANGE)][left_rows], right[list(CHANGE)][right_rows]
     since = np.maximum(here[FROM].to_numpy(), there[FROM].to_numpy())
     until = np.minimum(here[UNTIL].to_numpy(), there[UNTIL].to_numpy())
     n = here[N].to_numpy() * there[N].to_numpy()
     overlap = since < until
     if not overlap.all():
         kept = np.flatnonzero(overlap)
-        left_rows, right_rows = left_rows[kept], right_rows[kept]
+        taken = (kept, kept) if taken is None else (left_rows[kept], right_rows[kept])
         since, until, n = since[kept], until[kept], n[kept]
-    records = [
-        *left[record_columns(left)][left_rows].get_columns(),
-        *right[record_columns(right)][right_rows].get_columns(),
-    ]
+    if taken is not None:
+        left, right = left[record_columns(left)][taken[0]], right[record_columns(right)][taken[1]]
+    records = [side.get_column(c) for side in (left, right) for c in record_columns(side)]
     return pl.DataFrame([*records, pl.Series(FROM, since), pl.Series(UNTIL, until), pl.Series(N, n)])
 
 
