@@ -69,9 +69,9 @@ def accept(query: RandomQuery) -> Accepted | None:
     return None if timing is None else Accepted(query, plan, timing)
 
 
-def random_accepted(rng: random.Random) -> Accepted:
-    """Return a random query that can answer."""
-    while (found := accept(random_query(rng))) is None:
+def random_accepted(rng: random.Random, views: bool = False) -> Accepted:
+    """Return a random query that can answer, with ISTREAM of views if asked for."""
+    while (found := accept(random_query(rng, views))) is None:
         pass
     return found
 
@@ -85,11 +85,13 @@ def output_bounds(accepted: Accepted, feed: Feed, step: int) -> list[int]:
 
 def check_feed(accepted: Accepted, feed: Feed) -> None:
     """Check properties 1 to 6 of the analysis and of the model of what is emitted."""
-    everything = event_meaning(accepted.plan, EventInputs(feed.rows(), feed.tables))
+    everything = event_meaning(
+        accepted.plan, EventInputs(feed.rows(), feed.tables, instants=accepted.query.instants)
+    )
     lines = accepted.positions
     before: Bag = Counter()
     for number, step in enumerate(feed.steps):
-        known = EventInputs(feed.rows(number), feed.tables, step.bounds)
+        known = EventInputs(feed.rows(number), feed.tables, step.bounds, accepted.query.instants)
         so_far = event_meaning(accepted.plan, known)
         old, new = output_bounds(accepted, feed, number - 1), output_bounds(accepted, feed, number)
         emitted = emitted_rows(accepted.timing.timing, known)
@@ -116,7 +118,7 @@ def check_seeds(seeds: Sequence[int], feeds: int = 3) -> int:
     """Check some random queries with some feeds each; return how many queries were checked."""
     for seed in seeds:
         rng = random.Random(seed)
-        accepted = random_accepted(rng)
+        accepted = random_accepted(rng, views=seed % 4 == 3)
         for number in range(feeds):
             check_feed(accepted, random_feed(rng, accepted.query.scale, eager=number == 0))
     return len(seeds)

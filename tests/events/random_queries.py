@@ -23,6 +23,11 @@ CREATE TABLE t (k INT, name INT);
 COLUMNS = {"p": ("k", "v", "ts"), "q": ("k", "ts", "due"), "w": ("k", "a", "b")}
 LINES = {"p": ("ts",), "q": ("ts",), "w": ("a", "b")}
 LATEST = 14
+# Views as events: what stands in FROM, and their time lines.
+ISTREAMS = {
+    "i": ("ISTREAM(SELECT k, ts FROM p [RANGE 3 MICROSECONDS SLIDE 2 MICROSECONDS])", ("at", "ts")),
+    "c": ("ISTREAM(SELECT k, COUNT(*) AS n FROM p [RANGE 3 MICROSECONDS] GROUP BY k)", ("at",)),
+}
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,18 @@ class RandomQuery:
     lines: tuple[str, ...]
     scale: int = 1
 
+    @property
+    def instants(self) -> range:
+        """At which the views that it reads may change, for any rows of a feed."""
+        return range(LATEST + 8 if "ISTREAM" in self.sql else 0)
+
 
 class _Maker:
     """Writes one random query."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-        self.scale = 300 if rng.random() < 0.08 else 1
+    def __init__(self, rng: random.Random, views: bool = False) -> None:
+        self.rng, self.views = rng, views
+        self.scale = 300 if rng.random() < 0.08 and not views else 1
         self.names = iter(f"x{n}" for n in range(100))
 
     def chance(self, likely: float) -> bool:
@@ -49,13 +59,20 @@ class _Maker:
         return f"INTERVAL '{self.rng.randrange(7) * self.scale}' MICROSECOND"
 
     def stream(self) -> tuple[str, str]:
-        return self.rng.choice("ppqqw"), next(self.names)
+        return self.rng.choice("pqwiicc" if self.views else "ppqqw"), next(self.names)
+
+    def lines(self, stream: str) -> tuple[str, ...]:
+        return ISTREAMS[stream][1] if stream in ISTREAMS else LINES[stream]
+
+    def relation(self, relation: tuple[str, str]) -> str:
+        stream, alias = relation
+        return f"{ISTREAMS[stream][0] if stream in ISTREAMS else stream} {alias}"
 
     def line(self, relation: tuple[str, str]) -> str:
         stream, alias = relation
         if stream == "q" and self.chance(0.1):
             return f"{alias}.due"
-        return f"{alias}.{self.rng.choice(LINES[stream])}"
+        return f"{alias}.{self.rng.choice(self.lines(stream))}"
 
     def term(self, relations: Sequence[tuple[str, str]]) -> str:
         time = self.line(self.rng.choice(relations))
@@ -110,18 +127,18 @@ class _Maker:
         if self.chance(0.15):
             outer = self.rng.choice(relations)
             word = self.rng.choice(("IN", "NOT IN"))
-            return f"{outer[1]}.k {word} (SELECT {inner[1]}.k FROM {inner[0]} {inner[1]} WHERE {condition})"
+            return f"{outer[1]}.k {word} (SELECT {inner[1]}.k FROM {self.relation(inner)} WHERE {condition})"
         word = self.rng.choice(("EXISTS", "NOT EXISTS", "NOT EXISTS"))
-        return f"{word} (SELECT 1 FROM {inner[0]} {inner[1]} WHERE {condition})"
+        return f"{word} (SELECT 1 FROM {self.relation(inner)} WHERE {condition})"
 
     def from_(self) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
         """Return FROM, its relations, and those of them that are never padded."""
         first = self.stream()
-        text, relations, sure = f"{first[0]} {first[1]}", [first], [first]
+        text, relations, sure = self.relation(first), [first], [first]
         for _ in range(self.rng.choice((0, 0, 1, 1, 1, 2))):
             right = self.stream()
             kind = self.rng.choice(("JOIN",) * 6 + ("LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
-            text += f" {kind} {right[0]} {right[1]} ON {self.condition(right, relations)}"
+            text += f" {kind} {self.relation(right)} ON {self.condition(right, relations)}"
             if kind in ("RIGHT JOIN", "FULL JOIN"):
                 sure = []
             if kind in ("JOIN", "RIGHT JOIN"):
@@ -131,7 +148,7 @@ class _Maker:
             name = next(self.names)
             stream, alias = self.rng.choice(sure)
             kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
-            text += f" {kind} t FOR SYSTEM_TIME AS OF {alias}.{self.rng.choice(LINES[stream])} {name}"
+            text += f" {kind} t FOR SYSTEM_TIME AS OF {alias}.{self.rng.choice(self.lines(stream))} {name}"
             text += f" ON {name}.k = {alias}.k"
         return text, relations, sure
 
@@ -187,16 +204,16 @@ class _Maker:
                 where = f" WHERE {self.subquery([relation], 0)}" if self.chance(0.3) else ""
                 line = self.line(relation)
                 sides.append(
-                    f"SELECT {relation[1]}.k AS k, {line} AS t0 FROM {relation[0]} {relation[1]}{where}"
+                    f"SELECT {relation[1]}.k AS k, {line} AS t0 FROM {self.relation(relation)}{where}"
                 )
             sql, times = f" {word} ".join(sides), ["t0"]
         lines = self.rng.sample(times, self.rng.choice((1, 1, min(2, len(times)))))
         return RandomQuery(sql, tuple(lines), self.scale)
 
 
-def random_query(rng: random.Random) -> RandomQuery:
-    """Return a random event query; many of them could never answer."""
-    return _Maker(rng).query()
+def random_query(rng: random.Random, views: bool = False) -> RandomQuery:
+    """Return a random event query, with ISTREAM of views if asked for; many could never answer."""
+    return _Maker(rng, views).query()
 
 
 def random_conjunctive_query(rng: random.Random) -> RandomQuery:

@@ -163,7 +163,7 @@ def expected(store: CompiledStore, feed: Feed, scale: int) -> dict[str, list[Cha
     records: dict[str, list[Record]] = dict(feed.rows())
     for name, event in store.events.items():
         plan = event.timing.timing.node
-        answer = event_meaning(plan, EventInputs(records, feed.tables), instants_of(found, scale))
+        answer = event_meaning(plan, EventInputs(records, feed.tables, instants=instants_of(found, scale)))
         found[name] = event_rows(plan, answer, event.lines[0])
         records[name] = list(answer.elements())
     return {**found, **feed.tables}

@@ -21,7 +21,7 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, LEAST, Chronon
 from everview.algebra.values import normal
 from everview.reference.meaning import aggregate_group, meaning, snapshot_at, widen_record
-from everview.temporal.clocks import LineBounds, Wait
+from everview.temporal.clocks import STORE_BOUND, LineBounds, Wait
 from everview.temporal.event_query import Timing
 
 Bag = Counter[Record]
@@ -29,17 +29,19 @@ Bag = Counter[Record]
 
 @dataclass(frozen=True)
 class EventInputs:
-    """The rows of each stream, the versions of each table, and the bounds of the streams' time lines."""
+    """The rows of each stream, the versions of each table, and the bounds of the streams' time lines.
+
+    `instants` are those at which a view below ISTREAM may change, beside the times in the rows.
+    """
 
     rows: Mapping[str, Sequence[Record]]
     tables: Mapping[str, Sequence[ChangeRow]] = field(default_factory=dict)
     bounds: LineBounds = field(default_factory=dict)
+    instants: Iterable[Chronon] = ()
 
 
-def event_meaning(plan: N.Node, inputs: EventInputs, instants: Iterable[Chronon] = ()) -> Bag:
+def event_meaning(plan: N.Node, inputs: EventInputs) -> Bag:
     """Return E(R): the relation that an event query means over all rows of its streams (definition 12).
-
-    `instants` are those at which a table or a view below ISTREAM may change.
 
     >>> from everview.algebra.schema import Schema
     >>> from everview.algebra.types import INT, TIMESTAMP
@@ -57,9 +59,10 @@ def event_meaning(plan: N.Node, inputs: EventInputs, instants: Iterable[Chronon]
         given[name] = [ChangeRow(row, _instant(row[position]), INFINITY) for row in inputs.rows[name]]
         lines = [i for i, f in enumerate(stream.schema) if f.timeline is not None]
         times |= {_instant(row[i]) for row in inputs.rows[name] for i in lines}
-    last = max([*times - {INFINITY}, *instants, LEAST]) + 1
+    times |= {*inputs.instants}
+    last = max([*times - {INFINITY}, LEAST]) + 1
     changing = any(isinstance(n, (N.Table, N.IStream)) for n in plan.walk())
-    domain = sorted({*(times - {INFINITY}), *instants, last}) if changing else [last]
+    domain = sorted({*(times - {INFINITY}), last}) if changing else [last]
     return Counter(snapshot_at(meaning(plan, given, domain), last))
 
 
@@ -117,10 +120,16 @@ def _is_over(wait: Wait, row: Record, inputs: EventInputs) -> bool:
 
 @_emitted.register(N.Stream)
 @_emitted.register(N.View)
-@_emitted.register(N.IStream)
-def _(node: N.Stream | N.View | N.IStream, timing: Timing, inputs: EventInputs) -> Bag:
+def _(node: N.Stream | N.View, timing: Timing, inputs: EventInputs) -> Bag:
     """A row of a stream is there from when it arrives."""
-    return Counter(inputs.rows[node.name if not isinstance(node, N.IStream) else "ISTREAM"])
+    return Counter(inputs.rows[node.name])
+
+
+@_emitted.register
+def _(node: N.IStream, timing: Timing, inputs: EventInputs) -> Bag:
+    """A row is there from when the view is known at its instant, the last column."""
+    rows, known = event_meaning(node, inputs), inputs.bounds[STORE_BOUND]
+    return Counter({row: n for row, n in rows.items() if _instant(row[-1]) <= known})
 
 
 @_emitted.register

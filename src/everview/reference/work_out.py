@@ -82,9 +82,9 @@ def _final_rows(
     """Return all rows of an event stream; each holds from its first time line on."""
     tables = {n.name for n in plan.walk() if isinstance(n, N.Table)}
     rows = {name: [r.record for r in rows for _ in range(r.n)] for name, rows in inputs.items()}
-    given = EventInputs(rows, {name: inputs[name] for name in tables})
     times = [t for rows in inputs.values() for r in rows for t in (r.from_, r.until)]
-    found = event_meaning(plan, given, _instants(plan, times))
+    given = EventInputs(rows, {name: inputs[name] for name in tables}, instants=_instants(plan, times))
+    found = event_meaning(plan, given)
     position = plan.schema.index(plan.schema.find(entry.timelines[0]))
     return sorted(from_raw(found.elements(), _time_at(position)), key=lambda r: r.from_)
 
