@@ -170,7 +170,7 @@ def _first_case_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def _negation_holds_nothing_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(timing, "_waited", lambda case, offset, wait, origins, back: case)
+    patch.setattr(timing, "_after_wait", lambda case, offset, wait, origins, back: case)
 
 
 def _neg4_as_printed(patch: pytest.MonkeyPatch) -> None:
