@@ -85,7 +85,7 @@ def require_goes_on(db: Database) -> None:
         ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 3)"),
         (
             "catalog.json",
-            "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 1)",
+            "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 2)",
         ),
         (
             "manifests/00000001.json",
