@@ -9,8 +9,9 @@ import pytest
 import everview
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, ViewEntry
-from everview.compile import CompiledStore, compile_store, compile_view, explain_script
+from everview.compile import CompiledStore, compile_store, compile_view
 from everview.errors import CatalogError, TemporalError
+from everview.explain import explain_script
 from everview.operators.base import stateful_operators
 from everview.plan.views import ViewStart
 from everview.sql import bind, bind_script, declare

@@ -15,8 +15,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "everview"
 GROUND = ("errors", "algebra", "catalog")
 # The way of a query; a stage may use the ground and the stages before it.
 STAGES = (
-    "sql", "temporal", "rewrite", "operators", "plan", "compile", "storage", "execute", "ingest", "query",
-    "pipeline", "maintenance", "database",
+    "sql", "temporal", "rewrite", "operators", "plan", "compile", "explain", "storage", "execute", "ingest",
+    "query", "pipeline", "maintenance", "database",
 )  # fmt: skip
 
 # What each unit may import of ours, besides itself.

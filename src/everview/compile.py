@@ -25,13 +25,12 @@ from everview.catalog import (
     StreamEntry,
     TableEntry,
     TaggedEntry,
-    ViewEntry,
 )
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.operators.step_slices import domain_clock
 from everview.plan.domains import clock_of_domain, in_plan_of_events
-from everview.plan.explain import ExplainedEvents, ExplainedPlan, Explanation, explain_plans
+from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
 from everview.plan.planned import PlannedNodes
@@ -46,7 +45,7 @@ from everview.plan.views import (
     next_name,
 )
 from everview.rewrite import rewrite
-from everview.sql import bind_script, check_conditions, declare, plan_of, view_plan
+from everview.sql import check_conditions, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
 from everview.temporal.clocks import Clock, StreamLine
@@ -466,73 +465,3 @@ def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
     except EventQueryError as error:
         place = None if created.places is None else created.places.find(error.part, error.name)
         raise error.at(place) from None
-
-
-def explain_script(
-    script: str, catalog: Catalog | None = None, starts: Mapping[str, ViewStart] | None = None
-) -> Explanation:
-    """Explain the plans of all views, event streams and queries in a script, as they would run.
-
-    A query is explained as a view. The catalog is not changed.
-    """
-    known = Catalog() if catalog is None else catalog.copy()
-    return explain_statements(_declared(script, known), known, starts)
-
-
-def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
-    """Yield the statements of a script; each is declared in the catalog for those after it."""
-    for statement in bind_script(script, catalog):
-        declare(statement, catalog)
-        yield statement
-
-
-def explain_statements(
-    statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart] | None = None
-) -> Explanation:
-    """Explain bound statements; the catalog has their streams, tables and views, and is not changed."""
-    created: list[S.Create] = []
-    plans = list(_explained_plans(statements, catalog, starts or {}, created))
-    shown = catalog.copy()
-    for each in created:
-        shown.add(each.entry, replace=True)
-    return explain_plans(plans, shown)
-
-
-def _explained_events(store: CompiledStore, entry: EventStreamEntry) -> ExplainedPlan:
-    stream = store.events[entry.name]
-    events = stream.explained(stream_facts(store.catalog))
-    return ExplainedPlan(entry.kind, entry.name, stream.plan, stream.rules, stream.planned, events)
-
-
-def _explained_plans(
-    statements: Iterator[S.Statement],
-    catalog: Catalog,
-    starts: Mapping[str, ViewStart],
-    created: list[S.Create],
-) -> Iterator[ExplainedPlan]:
-    """Yield the plans of statements; `created` gets those that are explained and not executed."""
-    store: CompiledStore | None = None
-    for statement in statements:
-        match statement:
-            case S.Create(entry, plan) if isinstance(entry, ViewEntry) and plan is not None:
-                store = compile_store(catalog, starts, store)
-                view = store.views[entry.name]
-                plan = N.View(entry.name, view.plan)
-                yield ExplainedPlan("view", entry.name, plan, view.rules, view.planned)
-            case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
-                check_event_stream(statement, catalog)
-                store = compile_store(catalog, starts, store)
-                yield _explained_events(store, entry)
-            case S.ExplainCreate(create):
-                created.append(create)
-                known = catalog.copy()
-                known.add(create.entry, create.replace)
-                yield from _explained_plans(iter([create]), known, starts, created)
-            case S.Create(entry, plan) if plan is not None:
-                store = compile_store(catalog, starts, store)
-                view = compile_plan(plan, catalog, store.views)
-                yield ExplainedPlan(entry.kind, entry.name, view.plan, view.rules, view.planned)
-            case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
-                store = compile_store(catalog, starts, store)
-                view = compile_plan(query.plan, catalog, store.views)
-                yield ExplainedPlan("query", None, view.plan, view.rules, view.planned)

@@ -14,13 +14,9 @@ from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
 from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import (
-    CompiledStore,
-    check_event_stream,
-    explain_script,
-    explain_statements,
-)
+from everview.compile import CompiledStore, check_event_stream
 from everview.errors import EverviewError, PlanError, StoreError
+from everview.explain import explain_script, explain_statements
 from everview.plan.explain import Explanation
 from everview.query.admit import admission_report
 from everview.query.charts import ChartView, TimelineChart

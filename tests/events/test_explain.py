@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from everview.compile import explain_script
 from everview.errors import TemporalError
+from everview.explain import explain_script
 from tests.events.harness import worked_queries
 
 GOLDEN = Path(__file__).parent / "explained.txt"

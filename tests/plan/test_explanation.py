@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from everview.catalog import Catalog
-from everview.compile import explain_script as explanation_of
 from everview.database import explain_text as explain
 from everview.errors import EverviewError, TemporalError
+from everview.explain import explain_script as explanation_of
 from everview.plan.explain import Explanation
 from everview.plan.explain.text import remarks
 from everview.sql import bind_script, declare

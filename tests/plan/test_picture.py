@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.algebra.windows import Band
-from everview.compile import explain_script as explanation_of
+from everview.explain import explain_script as explanation_of
 from everview.plan.explain import ExplainedOperator, ExplainedPart, Explanation
 from everview.plan.explain.boxes import BOX_WIDTH, draw_window
 from everview.plan.explain.drawing import SANS, cells, clean, fitting, shorten_text, wrap_text
