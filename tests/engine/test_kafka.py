@@ -19,6 +19,7 @@ from everview.catalog import StreamEntry
 from everview.errors import StoreError
 from everview.ingest.replay import Replay
 from everview.pipeline.repair import open_repair
+from everview.storage.files import file_of
 from tests.kafka import Broker, Record, running_broker
 
 pytestmark = pytest.mark.spark
@@ -244,7 +245,8 @@ def test_repair_reads_records_again(
     db.execute(EVER)
     db.run()
     before = rows(db.changes("ever"))
-    paths = {run.path for trace, runs in db.manifest().traces.items() for run in runs if trace.kind != "port"}
+    traces = db.manifest().traces.items()
+    paths = {file_of(run.path) for trace, runs in traces for run in runs if trace.kind != "port"}
     db.close()
     for path in paths:
         (tmp_path / "store" / path).unlink()
