@@ -1,5 +1,6 @@
 """The compilation of a view for run, query and EXPLAIN: parse, bind, check, rewrite, plan.
 
+>>> from everview.sql import bind_script, declare
 >>> catalog = Catalog()
 >>> for statement in bind_script("CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts)", catalog):
 ...     declare(statement, catalog)
