@@ -162,6 +162,16 @@ def test_a_value_out_of_range(value: object, type_: T.DataType) -> None:
         stored([{"v": value}], entry(("v", type_)))
 
 
+def test_a_refused_struct_that_python_cannot_have() -> None:
+    """Two fields of one name make no dictionary, and one is an extension, of which no array can be made."""
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))
+    values = pa.StructArray.from_arrays([pa.array([1.5]), uuids], ["a", "a"])
+    with pytest.raises(StoreError) as caught:
+        table_rows(pa.table({"v": values}), entry(("v", T.BOOLEAN)), 0)
+    text = '{"a":1.5,"a":"AAAAAAAAAAAAAAAAAAAAAA=="}'
+    assert caught.value.what == f"row 1: the column 'v' takes BOOLEAN, not {text}"
+
+
 def outcome(rows: object, type_: T.DataType) -> object:
     try:
         return [repr(value) for value in table_rows(rows, entry(("v", type_)), 0)["c0"].to_arrow()]

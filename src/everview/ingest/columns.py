@@ -46,18 +46,18 @@ def fit_column(values: pa.Array, field: Field) -> pl.Series:
         row = refused.arg_max()
         assert row is not None
         raise StoreError(
-            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_show_value(values[row])}",
+            f"row {row + 1}: the column '{field.name}' takes {field.type}, not {_show_value(values, row)}",
             next_step="convert the value, or declare another type",
         )
     return null_column(len(values), field.type) if found is None else found
 
 
-def _show_value(value: pa.Scalar) -> str:
-    """Return a value as Python writes it, or as text if Python has no such value."""
+def _show_value(values: pa.Array, row: int) -> str:
+    """Return one of the values as Python writes it, or as text if Python has no such value."""
     try:
-        return shown_value(value.as_py())
+        return shown_value(values[row].as_py())
     except (ValueError, OverflowError):
-        return str(texts(pa.array([value], value.type))[0])
+        return str(texts(values.slice(row, 1))[0])
 
 
 def null_column(size: int, type_: T.DataType) -> pl.Series:
