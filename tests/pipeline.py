@@ -20,7 +20,7 @@ from everview.algebra.evaluate import evaluate, holds
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, LEAST, instant_column
 from everview.algebra.values import normal
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import StepStages
 from everview.execute.program import StageReport
 from everview.operators.columnar.frame import CHANGE, Frame, Slice, drop_ended
 from everview.operators.columnar.types import column_type
@@ -107,7 +107,7 @@ class StagedPipeline:
     def step(self, given: Given, slice_: Slice | StepSlices) -> dict[str, list[ChangeRow]]:
         """Return the change rows that a step emits for each view."""
         slices = slice_ if isinstance(slice_, StepSlices) else StepSlices(slice_)
-        prepared = Prepared.of(self.plans, self.traces, fused=self.fused)
+        prepared = StepStages.of(self.plans, self.traces, fused=self.fused)
         programs = prepared.programs(self.files, self.partitions, self.traces, self.number, slices)
         reports: list[StageReport] = []
         handed_on: list[Frame] = []
@@ -124,9 +124,9 @@ class StagedPipeline:
                 ]
         return self._commit(prepared, reports)
 
-    def _commit(self, prepared: Prepared, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
+    def _commit(self, prepared: StepStages, reports: list[StageReport]) -> dict[str, list[ChangeRow]]:
         self.rng.shuffle(reports)
-        done = prepared.evaluated(reports, self.traces)
+        done = prepared.read_reports(reports, self.traces)
         emitted: dict[str, list[ChangeRow]] = {}
         for view in self.plans:
             trace = TraceId("view", view)

@@ -45,7 +45,7 @@ from everview.plan.views import (
     load_no_plan,
     next_name,
 )
-from everview.rewrite import rewrite
+from everview.rewrite import EVENT_RULES, RULES, Rule, rewrite
 from everview.sql import check_conditions, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
@@ -217,6 +217,7 @@ def compile_plan(
     views: Views | None = None,
     start: ViewStart | None = None,
     continuous: bool = True,
+    rules: tuple[Rule, ...] = RULES,
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
@@ -225,7 +226,7 @@ def compile_plan(
     views = views or {}
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
-    better = rewrite(meaning)  # rewrite/: algebra → better algebra
+    better = rewrite(meaning, rules)  # rewrite/: algebra → better algebra
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
@@ -247,7 +248,7 @@ def compile_event_stream(
 ) -> CompiledEventStream:
     """Compile an event query: analyse its times, and plan operators that emit final rows only."""
     meaning = view_plan(entry, catalog)
-    better = rewrite(meaning)
+    better = rewrite(meaning, EVENT_RULES)
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
     timing = event_timing(plan, entry.timelines, facts)
@@ -344,6 +345,7 @@ def compile_store(
     starts: Mapping[str, ViewStart] | None = None,
     before: CompiledStore | None = None,
     stored: StoredViews | None = None,
+    rules: tuple[Rule, ...] = RULES,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
@@ -351,7 +353,7 @@ def compile_store(
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     """
     known = {} if before is None else before.views
-    compiler = _StoreCompiler(catalog, starts or {}, known, stored)
+    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules)
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -384,6 +386,7 @@ class _StoreCompiler:
     starts: Mapping[str, ViewStart]
     known: Views
     stored: StoredViews | None
+    rules: tuple[Rule, ...]
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -412,7 +415,7 @@ class _StoreCompiler:
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
             else:
-                old = compile_plan(meaning, self.catalog, self.found, start)
+                old = compile_plan(meaning, self.catalog, self.found, start, rules=self.rules)
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
@@ -438,7 +441,7 @@ def catalog_reads(entry: QueryEntry, catalog: Catalog) -> list[str]:
 
 def event_plan(entry: EventStreamEntry, catalog: Catalog) -> N.Node:
     """Return the plan of an event query, rewritten: conditions on times stand where rows meet."""
-    return rewrite(view_plan(entry, catalog)).plan
+    return rewrite(view_plan(entry, catalog), EVENT_RULES).plan
 
 
 def stream_facts(catalog: Catalog) -> dict[str, StreamFacts]:
@@ -462,7 +465,7 @@ def check_event_stream(created: S.Create, catalog: Catalog) -> EventTiming:
     assert isinstance(entry, EventStreamEntry)
     assert plan is not None
     try:
-        return require_non_blocking(rewrite(plan).plan, entry.timelines, stream_facts(catalog))
+        return require_non_blocking(rewrite(plan, EVENT_RULES).plan, entry.timelines, stream_facts(catalog))
     except EventQueryError as error:
         place = None if created.places is None else created.places.find(error.part, error.name)
         raise error.at(place) from None

@@ -137,14 +137,14 @@ def _within(trigger: Trigger, work: Callable[[], Any]) -> Any:
 def _watch_files(trigger: Trigger, in_task: bool) -> None:
     write, delete = Files.write, Files.delete
 
-    def watched_write(files: Files, path: str, data: bytes | memoryview) -> None:
-        call = partial(write, files, path, data)
+    def watched_write(files: Files, path: str, *data: bytes | memoryview) -> None:
+        call = partial(write, files, path, *data)
         packed = "/packed-" in path  # what was merged is written with all else of the task
         merging = trigger.merging or (packed and trigger.merged)
         trigger.merged = trigger.merged and not packed
         if _place(path, merging, in_task) == trigger.kill.where:
             with files._explained("write", path):
-                trigger.around(call, partial(_half, files, path, data))
+                trigger.around(call, partial(_half, files, path, b"".join(data)))
         else:
             call()
 

@@ -12,7 +12,6 @@ import tarfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -64,7 +63,7 @@ def release(rules: tuple[Any, ...], strategy: str) -> Iterator[None]:
         return Lowering(strategy, views)
 
     with (
-        patch.object(compiling, "rewrite", partial(rewrite, rules=rules)),
+        patch.object(compiling, "rewrite", lambda plan, _=(): rewrite(plan, rules)),
         patch.object(compiling, "Lowering", lowering),
     ):
         yield

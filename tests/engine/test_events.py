@@ -116,6 +116,10 @@ def test_steps(name: str, spark: SparkSession, tmp_path: Path) -> None:
             for line, clock in run.bounds.items():
                 stream, _, column = line.partition(".")
                 assert bounds[stream][column] == instant(clock), f"run {number}: {line}"
+            if run.store is not None:
+                assert db.manifest().bound == instant(run.store), f"run {number}: b1"
+            for stream, rows in run.late.items():
+                assert db.query(f"SELECT * FROM {stream}$late").count() == len(rows), f"run {number}"
             for query in script.queries:
                 new = changed(db, query.name, seen)
                 assert shown(new) == sorted(run.new.get(query.name, [])), f"run {number}: {query.name}"
@@ -333,3 +337,19 @@ def test_streams_of_event_queries_get_other_names(spark: SparkSession, tmp_path:
         assert shown(db.query("SELECT * FROM again")) == [("2", "09:00:03")]
         assert shown(db.query("SELECT * FROM n")) == [("1",)]
         assert "ticks" not in "".join(db.status().waits)
+
+
+def test_a_timeout_after_the_newest_row_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """The present of a query over an event stream is its newest row, also after all rows taken in."""
+    declared, inserts, queries = parts(QUERIES["E23"].sql)
+    placed = [i for i in inserts if "INTO placed" in i]
+    with everview.connect(str(tmp_path / "store"), spark, partitions=1) as db:
+        db.execute(
+            declared + queries + "CREATE VIEW orders AS SELECT COUNT(*) AS n FROM placed [RANGE 5 MINUTES]"
+        )
+        db.execute("".join(placed))
+        db.run(finish=True)
+        assert shown(db.query("SELECT deadline FROM unpaid"))[-1] == ("09:18:00",)
+        assert shown(db.query("SELECT * FROM open_timeouts")) == [("4",)], "at 09:18"
+        assert shown(db.query("SELECT * FROM orders")) == [("4",)], "at 09:03"
+        assert {row.tag for row in db.changes("unpaid").collect()} == {"+"}

@@ -19,7 +19,7 @@ from everview.reference.events import (
     increment_rows,
     visible_rows,
 )
-from everview.rewrite import rewrite
+from everview.rewrite import EVENT_RULES, rewrite
 from everview.sql import bind_script, declare
 from everview.sql import statements as S
 from everview.temporal.clocks import NOT_BEGUN
@@ -56,7 +56,7 @@ def bind_event_query(query: RandomQuery) -> N.Node:
     (statement,) = bind_script(f"CREATE STREAM o TIMELINE {', '.join(query.lines)} AS {query.sql}", CATALOG)
     assert isinstance(statement, S.Create)
     assert statement.plan is not None
-    return rewrite(statement.plan).plan
+    return rewrite(statement.plan, EVENT_RULES).plan
 
 
 def accept(query: RandomQuery) -> Accepted | None:

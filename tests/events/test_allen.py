@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from everview.temporal.clocks import Wait
 from tests.events.harness import EventScript
+from tests.events.test_worked_queries import QUERIES, at
 
 STREAMS = """
 CREATE STREAM x (id INT, b TIMESTAMP, e TIMESTAMP, TIMELINE e);
@@ -43,14 +45,19 @@ def found(condition: str, streams: str = STREAMS) -> tuple[str, str]:
         except AssertionError:
             continue
         lines.append(side)
+    kept = [side for side, wait in zip("xy", waits(condition, streams), strict=True) if wait.clock is None]
+    return " ".join(lines), " ".join(kept)
+
+
+def waits(condition: str, streams: str = STREAMS) -> tuple[Wait, Wait]:
+    """Return how long the rows of x and y are kept."""
     script = EventScript.of(
         f"{streams} CREATE STREAM o TIMELINE t AS SELECT x.id, GREATEST(x.e, y.e) AS t FROM x JOIN y ON "
         f"{condition} AND x.b < x.e AND y.b < y.e"
     )
     timing = script.timing("o")  # GREATEST of both ends is valid for all of them
     (join,) = (t for t in timing.timing.walk() if len(t.inputs) == 2)
-    kept = [side for side, part in (("x", "left"), ("y", "right")) if join.wait(part).clock is None]
-    return " ".join(lines), " ".join(kept)
+    return join.wait("left"), join.wait("right")
 
 
 @pytest.mark.parametrize(("name", "condition", "lines", "kept", "short_lines", "short_kept"), RELATIONS)
@@ -59,6 +66,49 @@ def test_relation(
 ) -> None:
     assert found(condition) == (lines, kept), name
     assert found(condition + SHORT) == (short_lines, short_kept), name
+
+
+# How long x and y are kept where intervals last at most an hour.
+KEPT_SHORT = {
+    "before": ("for ever", "until y.e ≤ x.e + 2 µs"),
+    "meets": ("until x.e ≤ y.e − 1 h", "until y.e ≤ x.e + 1 µs"),
+    "overlaps": ("until x.e ≤ y.e − (1 h − 1 µs)", "until y.e ≤ x.e + 1 µs"),
+    "starts": ("until x.e ≤ y.e − (1 h − 1 µs)", "until y.e ≤ x.e + 1 µs"),
+    "during": ("until x.e ≤ y.e − (1 h − 2 µs)", "until y.e ≤ x.e + 1 µs"),
+    "finishes": ("until x.e ≤ y.e", "until y.e ≤ x.e"),
+    "equals": ("until x.e ≤ y.e", "until y.e ≤ x.e"),
+    "finished by": ("until x.e ≤ y.e", "until y.e ≤ x.e"),
+    "contains": ("until x.e ≤ y.e + 1 µs", "until y.e ≤ x.e − (1 h − 2 µs)"),
+    "started by": ("until x.e ≤ y.e + 1 µs", "until y.e ≤ x.e − (1 h − 1 µs)"),
+    "overlapped by": ("until x.e ≤ y.e + 1 µs", "until y.e ≤ x.e − (1 h − 1 µs)"),
+    "met by": ("until x.e ≤ y.e + 1 µs", "until y.e ≤ x.e − 1 h"),
+    "after": ("until x.e ≤ y.e + 2 µs", "for ever"),
+}
+
+
+@pytest.mark.parametrize(("name", "condition"), [relation[:2] for relation in RELATIONS])
+def test_how_long_rows_are_kept(name: str, condition: str) -> None:
+    """The earlier side is kept for the hour that an interval lasts; the conditions make it a little less."""
+    found_waits = tuple(str(wait).partition(" ")[2] for wait in waits(condition + SHORT))
+    assert found_waits == KEPT_SHORT[name]
+
+
+def test_before_and_after_need_a_bound_of_the_time_between() -> None:
+    between = SHORT + " AND y.b <= x.e + INTERVAL '2' HOUR"
+    assert found("x.e < y.b" + between) == ("x y", "")
+    assert str(waits("x.e < y.b" + between)[0]) == "left until x.e ≤ y.e − 3 h"
+    between = SHORT + " AND x.b <= y.e + INTERVAL '2' HOUR"
+    assert found("y.e < x.b" + between) == ("x y", "")
+    assert str(waits("y.e < x.b" + between)[1]) == "right until y.e ≤ x.e − 3 h"
+
+
+def test_points_meet_at_equal_instants() -> None:
+    """Two points at the same instant meet; the CASE of E10 asks for that before it asks for equals."""
+    script = EventScript.of(QUERIES["E10"].sql)
+    point = (1, at("10:00:00"), at("10:00:00"))
+    script.rows["x"], script.rows["y"] = [point], [point]
+    ((row, _),) = script.answers()["allen"].items()
+    assert row[2] == "meets"
 
 
 def test_a_check_says_the_same_as_a_condition() -> None:

@@ -87,3 +87,29 @@ def test_a_query_that_could_never_answer_is_refused() -> None:
     sql = "CREATE STREAM o TIMELINE ts AS SELECT a.ts FROM a CROSS JOIN b"
     with pytest.raises(TemporalError, match="'ts' bounds no rows of 'b'"):
         explain_script(STREAMS + sql)
+
+
+def test_a_time_line_that_answers_and_keeps_a_side_for_ever() -> None:
+    """R5 with the other time line: it is not refused, and what grows is said."""
+    sql = """CREATE STREAM o TIMELINE came AS SELECT a.k, a.ts AS began, b.ts AS came
+        FROM a JOIN b ON b.k = a.k AND b.ts >= a.ts"""
+    assert last_lines(sql, 1) == [
+        "  grows without bound: Join ON b.k = a.k AND b.ts >= a.ts keeps its left input for ever, "
+        "bound it: b.ts <= a.ts + INTERVAL '1' HOUR"
+    ]
+
+
+def test_too_many_cases_are_said() -> None:
+    """81 cases: what is known of the times is then what all of them have in common."""
+    apart = " AND ".join(f"{{0}}.ts <> a.ts + INTERVAL '{n}' SECOND" for n in range(1, 9))
+    near = f"{{0}}.ts BETWEEN a.ts AND a.ts + INTERVAL '9' SECOND AND {apart}"
+    sql = f"""CREATE STREAM o TIMELINE ts AS SELECT a.ts
+        FROM a JOIN b ON {near.format("b")} JOIN b c ON {near.format("c")}"""
+    assert last_lines(sql, 6) == [
+        "  more than 64 cases: one weaker case stands for all of them",
+        "  times: a.ts ≤ b.ts ≤ a.ts + 9 s; a.ts ≤ c.ts ≤ a.ts + 9 s",
+        "  distances  to a.ts  to b.ts  to c.ts",
+        "  from a.ts        0      9 s      9 s",
+        "  from b.ts        0        0      9 s",
+        "  from c.ts        0      9 s        0",
+    ]

@@ -160,7 +160,8 @@ def test_the_state_of_the_sessions() -> None:
             for name, d in drivers.items()}  # fmt: skip
     assert kept["starts"]["Match"] == {"left": 0, "right": 2}
     assert kept["starts"]["Unmet"] == {"rows": 0, "met": 0}
-    assert kept["ends"]["Unmet"] == {"rows": 2, "met": 1}
+    assert kept["ends"]["Match"] == {"left": 2, "right": 0}
+    assert kept["ends"]["Unmet"] == {"rows": 2, "met": 1}, "one row can still go out"
     assert kept["sessions"]["Collect"] == {"groups": 0}
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from everview.algebra import nodes as N
 from everview.catalog import Catalog
 from everview.compile import check_event_stream
 from everview.errors import EverviewError
-from everview.sql import bind_script, declare
+from everview.sql import bind_script, declare, plan_of
 from everview.sql import statements as S
+from everview.temporal.event_query import EventQueryError
+from everview.temporal.timing import timing_of
 
 FIXTURE = Path(__file__).parent / "refusals.sql.txt"
 GIVEN, *SECTIONS = FIXTURE.read_text().split("-- title: ")
@@ -59,7 +62,7 @@ def test_refusals(regenerate: bool) -> None:
         FIXTURE.write_text("\n".join(written))
 
 
-PROPOSED = re.compile(r"AND (\S+ <= \S+ \+ INTERVAL '1' HOUR)")
+PROPOSED = re.compile(r"AND (\S+ <= \S+ \+ INTERVAL '1' (?:HOUR|DAY))")
 
 
 @pytest.mark.parametrize(("title", "sql", "message"), sections(), ids=lambda value: str(value)[:30])
@@ -87,6 +90,18 @@ def _with_condition(sql: str, condition: str) -> str:
     return (
         sql.replace("CROSS JOIN", "JOIN") + f" {'WHERE' if ',' in sql.split('FROM')[1] else 'ON'} {condition}"
     )
+
+
+def test_istream_of_an_earlier_release() -> None:
+    """R20: there ISTREAM has no column for its instant, and rows without a time line carry no time."""
+    counted = plan_of("SELECT COUNT(*) AS n FROM fire [RANGE 1 HOUR]", KNOWN)
+    for node, next_step in (
+        (N.IStream(counted), "select a time line"),
+        (N.View("v", N.IStream(counted)), "CREATE OR REPLACE VIEW gives it a column for the instant"),
+    ):
+        with pytest.raises(EventQueryError) as error:
+            timing_of(node)
+        assert (error.value.what, error.value.next_step) == ("these rows carry no time", next_step)
 
 
 def test_the_check_takes_milliseconds() -> None:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
 from everview.algebra.changes import Record
 from everview.catalog import StreamEntry
 from everview.reference.events import Bag, EventInputs, emitted_rows, visible_rows
-from everview.temporal.clocks import ENDED, NOT_BEGUN, StreamLine
+from everview.temporal.clocks import ENDED, NOT_BEGUN, STORE_BOUND, StreamLine
 from tests.events.harness import EventScript
 from tests.events.test_worked_queries import QUERIES, at, table_of
 
 
 @dataclass(frozen=True)
 class Run:
-    """The numbers of the rows that a run inserts, by stream; bounds after it; what becomes visible in it."""
+    """The numbers of the rows that a run inserts, by stream; bounds after it; what becomes visible in it.
+
+    `store` is the bound of the store after it, where the table says so; `late` are the rows that were late.
+    """
 
     inserted: dict[str, list[int]]
     bounds: dict[str, str]
     new: dict[str, list[tuple[str, ...]]]
+    store: str | None = None
+    late: dict[str, list[int]] = field(default_factory=dict)
 
 
 FINISH: dict[str, list[int]] = {}
@@ -42,11 +48,13 @@ TABLES: dict[str, list[Run]] = {
             {"fire": [0, 1], "brigade": [0, 1], "exits": [0, 1, 2, 3, 4]},
             {"unanswered.deadline": "10:50"},
             {},
+            store="10:30",
         ),
         Run(
             {"brigade": [2]},
             {"unanswered.deadline": "11:30"},
             {"unanswered": [("2", "10:30:00", "11:30:00")]},
+            store="10:30",
         ),
         Run(FINISH, {}, {}),
     ],
@@ -60,6 +68,7 @@ TABLES: dict[str, list[Run]] = {
             {"placed": [2], "paid": [1, 2], "cancelled": [1], "shipped": [1, 0]},
             {"unpaid.deadline": "09:17:00.000001"},
             {},
+            late={"placed": [2]},
         ),
         Run(FINISH, {}, {"unpaid": [("4", "09:18:00")]}),
     ],
@@ -106,11 +115,13 @@ TABLES: dict[str, list[Run]] = {
             {"tickets": [0, 1, 2], "replies": [0]},
             {"breached.due": "09:04", "answered.replied": "09:02"},
             {},
+            store="06:59",
         ),
         Run(
             {"tickets": [3], "replies": [1, 2]},
             {"breached.due": "09:07", "answered.replied": "09:03"},
             {"breached": [("2", "08:59:00", "09:06:00")]},
+            store="07:03",
         ),
         Run(
             {"replies": [3]},
@@ -139,11 +150,13 @@ class StepDriver:
     def __init__(self, script: EventScript) -> None:
         self.script = script
         self.known: dict[str, list[Record]] = {name: [] for name in script.rows}
+        self.late: dict[str, list[int]] = {}
         self.bounds: dict[StreamLine, int] = {}
         self.shown: dict[str, Bag] = {entry.name: Counter() for entry in script.queries}
 
     def run(self, inserted: dict[str, list[int]], finish: bool) -> None:
-        """Take in rows that are not late, and move the bounds."""
+        """Take in rows that are not late, and move the bounds; those of the store and of all time lines."""
+        self.late = {}
         for name in self.script.rows:
             entry = self.script.catalog.get(name)
             assert isinstance(entry, StreamEntry)
@@ -154,14 +167,23 @@ class StepDriver:
                     for t in entry.timelines
                 ):
                     self.known[name].append(row)
+                else:
+                    self.late.setdefault(name, []).append(number)
             for line in entry.timelines:
                 key = StreamLine(name, line.column)
                 newest = [self._time(row, name, line.column) - line.lateness for row in self.known[name]]
                 moved = max([self.bounds.get(key, NOT_BEGUN), *newest])
                 self.bounds[key] = ENDED if finish else moved
+        self.bounds[STORE_BOUND] = min(self._first_bounds())
         for query in self.script.queries:
             found = self.script.timing(query.name).bounds(self.bounds)
             self.bounds |= {StreamLine(query.name, line): bound for line, bound in found.items()}
+
+    def _first_bounds(self) -> Iterator[int]:
+        for name in self.script.rows:
+            entry = self.script.catalog.get(name)
+            assert isinstance(entry, StreamEntry)
+            yield self.bounds[StreamLine(name, entry.timelines[0].column)]
 
     def _time(self, row: Record, stream: str, column: str) -> int:
         entry = self.script.catalog.get(stream)
@@ -196,4 +218,9 @@ def test_steps(name: str) -> None:
         for line, clock in run.bounds.items():
             stream, _, column = line.partition(".")
             assert driver.bounds[StreamLine(stream, column)] == at(clock), f"run {number}: {line}"
+        if run.store is not None:
+            assert driver.bounds[STORE_BOUND] == at(run.store), f"run {number}: b1"
+        if run.inserted is FINISH:
+            assert set(driver.bounds.values()) == {ENDED}
+        assert driver.late == run.late, f"run {number}"
         assert driver.new() == run.new, f"run {number}"

@@ -18,12 +18,12 @@ from everview.execute.lanes import LANE_TIME, InputProjection, Lane, LaneWindow,
 from everview.execute.pieces import (
     ArrivalId,
     PartitionedInputFile,
-    due,
+    find_due_pieces,
     merge_waiting,
     pieces_of,
     write_piece,
 )
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import StepStages
 from everview.operators import ScanOperator
 from everview.operators.columnar.frame import Frame, Slice, make_frame
 from everview.operators.step_slices import StepSlices
@@ -122,14 +122,14 @@ def test_runs_from_before_a_lane_was_there_are_read_by_spark() -> None:
     )
     ports = {TraceId("port", old.key): inbox, TraceId("port", new.key): inbox[1:]}
     manifest = Manifest(traces={TraceId("inbox", "s"): inbox, **ports})
-    both = due([old, new], manifest, StepSlices(Slice(0, 5)))
+    both = find_due_pieces([old, new], manifest, StepSlices(Slice(0, 5)))
     assert both.rest == {scan: inbox[:1]}
     assert {place: [p.run for p in pieces] for place, pieces in both.pieces.items()} == {
         (0, 0): [inbox[1]],
         (0, 1): [inbox[1]],
     }
-    assert due([old], manifest, StepSlices(Slice(0, 5))).rest == {scan: inbox[1:]}
-    assert due([old, new], manifest, StepSlices(Slice(1, 5))).rest == {scan: ()}
+    assert find_due_pieces([old], manifest, StepSlices(Slice(0, 5))).rest == {scan: inbox[1:]}
+    assert find_due_pieces([old, new], manifest, StepSlices(Slice(1, 5))).rest == {scan: ()}
 
 
 @given(st.lists(VALUES, min_size=8, max_size=8), st.integers(-1, 50), st.integers(0, 50))
@@ -158,7 +158,7 @@ def test_many_runs_that_wait_are_merged_with_their_pieces(
     slice_ = Slice(b0, b0 + length)
 
     def there(manifest: Manifest) -> list[list[tuple[object, ...]]]:
-        found = due([lane], manifest, StepSlices(slice_))
+        found = find_due_pieces([lane], manifest, StepSlices(slice_))
         assert not any(found.rest.values())
         read_ = [read(piece.run, carried(), files, slice_) for piece in found.pieces.get((0, 0), ())]
         return [sorted(row for parts in read_ for row in parts[p]) for p in range(PARTITIONS)]
@@ -195,7 +195,7 @@ def window_lanes(*windows: Range | Fixed | Band) -> tuple[Lane, ...]:
         f"v{i}": P.DistinctOperator(P.TimeWindowOperator(scan, 1, window), signed=False)
         for i, window in enumerate(windows)
     }
-    return lanes_of(Prepared.of(plans, {}).stages, frozenset({"s"}), PARTITIONS)
+    return lanes_of(StepStages.of(plans, {}).stages, frozenset({"s"}), PARTITIONS)
 
 
 def test_views_that_differ_in_their_windows_share_their_pieces() -> None:

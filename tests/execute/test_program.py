@@ -11,7 +11,7 @@ import pytest
 from everview import operators as P
 from everview.algebra.time import INFINITY
 from everview.execute import program as programs
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import StepStages
 from everview.execute.program import policy_of
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N, Slice
@@ -54,7 +54,7 @@ class Loop:
 
     def step(self, rows: int) -> None:
         b1 = (self.number + 1) * WIDTH
-        work = Prepared.of({"v": self.plan}, self.traces)
+        work = StepStages.of({"v": self.plan}, self.traces)
         slice_ = Slice(self.b0, b1, first=self.number == 0)
         [program] = work.programs(self.files, 1, self.traces, self.number, StepSlices(slice_))
         ports = [self._rows(rows, port) for port in work.stages[0].ports]
@@ -62,7 +62,7 @@ class Loop:
         self.written.append(
             sum(run.rows for *_, runs in done.states for run in runs if run.path not in done.known)
         )
-        self.traces |= work.evaluated([done.report(0)], self.traces).traces
+        self.traces |= work.read_reports([done.report(0)], self.traces).traces
         self.number, self.b0 = self.number + 1, b1
 
     def _rows(self, rows: int, port: Port) -> Frame | None:

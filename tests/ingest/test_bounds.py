@@ -122,6 +122,22 @@ def test_an_idle_stream_does_not_move_a_line_that_goes_by_the_clock() -> None:
     assert on.bounds["a"] == {"ts": 5999, "other": 199}, "b is ahead of the clock"
 
 
+def test_an_idle_stream_goes_on_by_the_second_lines_of_the_others() -> None:
+    """Else it would hold back event queries by these lines: the bound of the store goes by the first ones."""
+    lines = (Lateness("ts", 100), Lateness("other"))
+    streams = [replace(stream("a", idle=30), timelines=lines), replace(stream("b"), timelines=lines)]
+    both = {"a": came(1000, 1000), "b": came(1000, 1000)}
+    first = advance_bounds(streams, Manifest(), both, now=0)
+    assert first.bounds["a"] == {"ts": 899, "other": 999}
+    on = advance_bounds(streams, first, {"b": came(1500, 1600)}, now=30)
+    assert (on.bound, on.bounds["a"]) == (1399, {"ts": 1399, "other": 1599})
+    behind = advance_bounds(streams, first, {"b": came(1500, 1200)}, now=30)
+    assert behind.bounds["a"] == {"ts": 1399, "other": 1399}, "and never less than the bound of the store"
+    stamped = [streams[0], arriving("b", "other")]
+    by_clock = advance_bounds(stamped, first, {"b": came(1500, 9000)}, now=9000)
+    assert by_clock.bounds["a"]["other"] == by_clock.bound, "the clock may be far from the times in rows"
+
+
 def test_a_stream_of_arrivals_is_never_passed_by() -> None:
     """Its rows would be late else. Its other time lines go with the bound when it is idle."""
     streams = [arriving("a", "ts", idle=30), stream("b")]

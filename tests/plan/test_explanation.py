@@ -44,10 +44,13 @@ def test_a_script_with_views_that_share() -> None:
 #1 View near  · expires within 10 s (WK) · state: its changes, 1 wk
   Project s.k, s.v  · expires within 10 s (WK)
     Join ON s.k = r.k  · expires within 10 s (WK) · state: both inputs, 10 s
-      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
-        #5 Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
-      Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
-        Stream r (k INT, w INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts
+      Project r.k  · expires within 10 s (WKS)
+        Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+          Stream r (k INT, w INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts
+      Project s.k, s.v  · expires within 10 s (WKS)
+        Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
+          #9 Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
+rules: order_joins, prune_columns
 
 View per_k  · may be retracted (WK±) · state: its changes, 1 wk
   Project k, `count(*)` AS n  · may be retracted (WK±)
@@ -60,7 +63,7 @@ View kinds  · expires within 10 s (WK) · state: its changes, 1 wk
     Project s.v  · expires within 10 s (WKS)
       Window [RANGE 10 SECONDS]  · expires within 10 s (WKS)
         Filter s.v > 3  · append-only (MON)
-          = #5 Stream s, shared  · append-only (MON)
+          = #9 Stream s, shared  · append-only (MON)
 rules: push_filter_below_window
 
 Project near.k  · expires within 10 s (WK)
@@ -77,9 +80,10 @@ def test_the_whole_plan_has_its_word_too() -> None:
     """
     )
     assert explain(script).splitlines()[-3:] == [
-        "rules: push_filter_below_join",
+        "rules: push_filter_below_join, push_filter_below_sync, prune_columns",
         "full sync points: every 6 minutes; partial: every 2 minutes, every 3 minutes",
-        "grows without bound: Join ON s.k = r.k keeps both inputs for ever, put a window on s or r",
+        "grows with every distinct record: Join ON s.k = r.k keeps both inputs for ever, "
+        "put a window on s or r",
     ]
 
 

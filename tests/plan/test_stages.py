@@ -11,7 +11,7 @@ from everview.algebra import nodes as N
 from everview.algebra import types as T
 from everview.algebra.expressions import Cast, Column, Comparison, Literal
 from everview.errors import StoreError
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import StepStages
 from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.plan.lower import lower
@@ -207,9 +207,9 @@ def test_state_is_found_by_its_name() -> None:
     parts = {(trace.part, trace.route) for trace in pipeline.traces if trace.kind == "state"}
     assert parts
     assert parts <= {("left", (0, 1)), ("right", (0, 1))}
-    work = Prepared.of({"v": first, "w": second}, pipeline.traces)
+    work = StepStages.of({"v": first, "w": second}, pipeline.traces)
     assert exchanges(work.stages) == 2
-    assert exchanges(Prepared.of({"v": first, "w": second}, {}).stages) == 1
+    assert exchanges(StepStages.of({"v": first, "w": second}, {}).stages) == 1
 
 
 def test_state_that_lies_by_different_keys_is_refused() -> None:
@@ -222,7 +222,7 @@ def test_state_that_lies_by_different_keys_is_refused() -> None:
         TraceId("state", name, "right", route=(1,)): run,
     }
     with pytest.raises(StoreError, match="lies by different keys"):
-        Prepared.of({"v": join}, traces)
+        StepStages.of({"v": join}, traces)
 
 
 def test_every_key_is_a_column_of_its_input() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from everview.algebra.explain import explain
 from everview.catalog import Catalog
 from everview.reference.meaning import meaning
 from everview.rewrite import RULES, rewrite
+from everview.rewrite.rules import Rule
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
@@ -24,6 +27,9 @@ FIXTURES = Path(__file__).parent / "fixtures"
 STREAMS = """
 CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts);
 CREATE STREAM r (k INT, v INT, ts TIMESTAMP, TIMELINE ts);
+CREATE TABLE t (k INT, name STRING, PRIMARY KEY (k));
+CREATE NON RETROACTIVE TABLE n (k INT, name STRING, PRIMARY KEY (k));
+CREATE VIEW ticks AS SELECT ts FROM r;
 """
 ORACLE = catalog()
 
@@ -36,14 +42,32 @@ def streams() -> Catalog:
     return made
 
 
-def cases(text: str) -> list[tuple[str, str, str]]:
-    """(title, SQL, EXPLAIN text after the rule) of a fixture."""
-    found = []
-    for part in text.split("-- title: ")[1:]:
-        head, _, after = part.partition("\n----\n")
+@dataclass(frozen=True)
+class RuleCase:
+    """A case of a fixture: a query, the rules that prepare it, and its plan after the rule."""
+
+    title: str
+    prepared_by: tuple[str, ...]
+    sql: str
+    after: str
+
+    @classmethod
+    def parse(cls, text: str) -> RuleCase:
+        head, _, after = text.partition("\n----\n")
         title, _, sql = head.partition("\n")
-        found.append((title, sql.strip(), after.strip()))
-    return found
+        prepared_by: tuple[str, ...] = ()
+        if sql.startswith("-- after: "):
+            names, _, sql = sql.removeprefix("-- after: ").partition("\n")
+            prepared_by = tuple(names.split(", "))
+        return cls(title, prepared_by, sql.strip(), after.strip())
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in RULES if rule.__name__ in self.prepared_by)
+
+    def __str__(self) -> str:
+        prepared = f"-- after: {', '.join(self.prepared_by)}\n" if self.prepared_by else ""
+        return f"-- title: {self.title}\n{prepared}{self.sql}\n----\n{self.after}\n"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
@@ -51,10 +75,11 @@ def test_fixture(rule, regenerate: bool) -> None:  # type: ignore[no-untyped-def
     path = FIXTURES / f"{rule.__name__}.sql.txt"
     known = streams()
     written = []
-    for title, sql, wanted in cases(path.read_text()):
-        after = explain(rewrite(plan_of(sql, known), (rule,)).plan)
-        written.append(f"-- title: {title}\n{sql}\n----\n{after}\n")
-        assert regenerate or after == wanted, title
+    for case in map(RuleCase.parse, path.read_text().split("-- title: ")[1:]):
+        prepared = rewrite(plan_of(case.sql, known), case.rules).plan
+        after = explain(rewrite(prepared, (rule,)).plan)
+        written.append(str(replace(case, after=after)))
+        assert regenerate or after == case.after, case.title
     assert written
     if regenerate:
         path.write_text("\n".join(written))
@@ -80,15 +105,60 @@ def test_before_is_after_on_random_queries(sql: str, seed: int) -> None:
     check(plan_of(sql, ORACLE), seed)
 
 
+DEEP = "s"
+for _ in range(20):
+    DEEP = f"(SELECT k + k AS k FROM {DEEP} AS q)"
+
+# Queries that a rule got wrong once, or for which the rules did not come to rest.
+TRAPS = [
+    # A condition on the padded side is true for padded rows, too.
+    "SELECT s.v FROM s LEFT JOIN r ON s.k = r.k AND s.k = r.v WHERE r.k <=> NULL",
+    "SELECT s.v, r.ts FROM s LEFT JOIN r ON s.k = r.k AND s.k = r.v WHERE r.k = 1",
+    # An integer literal beside a decimal has another type than a column with that value.
+    "SELECT q.d FROM (SELECT d, 3 AS c FROM m) AS q WHERE q.d / q.c > 0.4166668",
+    "SELECT c, d FROM (SELECT 3 AS c, d, COUNT(*) AS n FROM m GROUP BY c, d) AS q WHERE d / c > 0.4166668",
+    # 0.0 and -0.0 are equal, but not the same.
+    "SELECT CAST(CASE WHEN ok THEN 0.0D ELSE -0.0D END AS STRING) AS c, 1 + 1 AS z FROM m",
+    "SELECT q.x FROM (SELECT x FROM m) AS q WHERE CAST(q.x AS STRING) = '-0.0'",
+    # TRUE AND x is no x where x has no type.
+    "SELECT TRUE AND q.x AS y, q.x OR FALSE AS z FROM (SELECT NULL AS x FROM s) AS q",
+    "SELECT REPEAT('x', 100000) AS c FROM s",
+    f"SELECT k FROM {DEEP} AS q WHERE k > 0",
+    f"SELECT k FROM s WHERE {' OR '.join(f'k = {i}' for i in range(200))}",
+]
+
+
+@pytest.mark.parametrize("sql", TRAPS, ids=lambda sql: sql[:60])
+def test_traps(sql: str) -> None:
+    plan = plan_of(sql, ORACLE)
+    for seed in range(5):
+        check(plan, seed)
+    assert len(explain(rewrite(plan).plan)) < 10_000
+
+
 def test_a_comma_join_gets_its_key() -> None:
     plan = plan_of("SELECT s.v FROM s, r WHERE s.k = r.k AND s.v > 1 AND r.v > 2", streams())
     result = rewrite(plan)
-    assert result.fired == ("push_filter_below_join", "merge_filter_into_join")
+    assert result.fired == (
+        "push_filter_below_join", "merge_filter_into_join", "order_joins", "prune_columns"
+    )  # fmt: skip
     assert explain(result.plan) == (
         "Project s.v\n"
         "  Join ON s.k = r.k\n"
-        "    Filter s.v > 1\n"
-        "      Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)\n"
-        "    Filter r.v > 2\n"
-        "      Stream r (k INT, v INT, ts TIMESTAMP TIMELINE)"
+        "    Project r.k\n"
+        "      Filter r.v > 2\n"
+        "        Stream r (k INT, v INT, ts TIMESTAMP TIMELINE)\n"
+        "    Project s.k, s.v\n"
+        "      Filter s.v > 1\n"
+        "        Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)"
     )
+
+
+@pytest.mark.parametrize("order", list(permutations(("s", "r", "s AS q"))), ids=", ".join)
+def test_every_order_of_from_gives_one_plan(order: tuple[str, ...]) -> None:
+    sql = "SELECT s.v, q.v AS w FROM {} WHERE s.k = q.k AND q.v = r.v AND r.k > 1"
+    known = streams()
+    relations = "s, r, s AS q", ", ".join(order)
+    first, other = (explain(rewrite(plan_of(sql.format(r), known)).plan) for r in relations)
+    assert other == first
+    assert "Product" not in first

@@ -1,7 +1,7 @@
 """What is printed in paper 3 and does not hold, each with its smallest counterexample.
 
-A docstring says what is printed, what is true, and what Everview does or will do: event queries do not run
-yet. docs/findings.md tells the same in prose. Formulas are worked out in plain Python over small integers.
+A docstring says what is printed, what is true, and what Everview does. docs/findings.md tells the same in
+prose. Formulas are worked out in plain Python over small integers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def distance(w: str, v: str, bounds: Bounds) -> float:
 def test_what_does_not_matter_is_at_a_distance_of_minus_infinity() -> None:
     """Printed: ξ2(v) ≤ p1 + ∞ in definitions 9 and 10, so that one side need not care about the other.
     True: v ≤ p + ∞ says nothing at all (rule Inf), so v would have no bound; v ≤ p - ∞ is what is meant.
-    Everview: will take -∞. Perhaps our copy.
+    Everview: each side requires what is needed for its own rows only. Perhaps our copy.
     """
     # A stream bound needs a finite distance for every timestamp: definition 22 asks c < +∞.
     assert not distance("p", "v", {("v", "p"): math.inf}) < math.inf
@@ -99,7 +99,7 @@ def test_rule_top_and_rule_trans() -> None:
 def test_an_aggregated_time_does_not_bound_a_group() -> None:
     """Printed: grouping passes G and H on (definition 7); `last = MAX(ts)` with ts ≤ last is not forbidden.
     True: then {last} would be a stream bound, but a group is not final when its last row so far is known.
-    Everview: will let only grouping columns bound.
+    Everview: only grouping columns bound.
     """
 
     def answer(rows: list[tuple[int, int]], s: int) -> set[tuple[int, int]]:

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.fs as arrow_fs
 import pytest
 
 from everview.errors import StoreError
-from everview.storage.files import FileMissing, Files, add_checksum, is_temporary
+from everview.storage.files import FileMissing, Files, is_temporary, seal
 
 
 @pytest.fixture(params=["path", "uri", "other"])
@@ -73,7 +73,7 @@ def test_every_type_that_arrow_knows_comes_back(files: Files, codec: Any) -> Non
     frame = pl.concat([odd_frame().drop("wide")] * 2, rechunk=False)
     buffer = io.BytesIO()
     frame.write_ipc(buffer, compression=codec)
-    files.write("x.arrow", add_checksum("x.arrow", buffer.getbuffer()))
+    files.write("x.arrow", buffer.getbuffer(), seal("x.arrow", buffer.getbuffer()))
     back = files.read_frame("x.arrow", rows=6)
     assert back.schema == frame.schema
     assert back.equals(frame)
@@ -223,9 +223,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 def test_a_full_disk_of_the_system_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(str(tmp_path))
 
-    def write_to_full(temporary: str, data: bytes) -> None:
+    def write_to_full(temporary: str, data: Sequence[bytes]) -> None:
         with open("/dev/full", "wb") as handle:
-            handle.write(data)
+            handle.writelines(data)
 
     monkeypatch.setattr(files, "_write_temporary", write_to_full)
     with pytest.raises(StoreError, match="there is no space left to write"):

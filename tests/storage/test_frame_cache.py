@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from everview.errors import StoreError
 from everview.operators.columnar.frame import UNTIL, consolidate_frame, make_frame
 from everview.storage import files as files_module
-from everview.storage.files import FileMissing, Files, add_checksum
+from everview.storage.files import FileMissing, Files, seal
 from everview.storage.frame_cache import LARGEST_COPY, FrameCache, version_of
 from everview.storage.packs import packing
 from everview.storage.runs import TraceId
@@ -90,7 +90,7 @@ def replace_from_outside(files: Files, path: str, frame: pl.DataFrame) -> None:
     other.write_frame("x.arrow", frame)
     full, data = files.full_path(path), other._mapped("x.arrow").to_pybytes()[:-8]
     os.makedirs(os.path.dirname(full), exist_ok=True)
-    Path(f"{full}.new").write_bytes(add_checksum(path, memoryview(data)))
+    Path(f"{full}.new").write_bytes(data + seal(path, memoryview(data)))
     os.replace(f"{full}.new", full)
 
 

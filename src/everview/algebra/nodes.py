@@ -138,15 +138,20 @@ class Filter(Node):
 
 @dataclass(frozen=True)
 class Project(Node):
-    """μ: every row mapped to new columns; a time line that is passed through stays one."""
+    """μ: every row mapped to new columns; a time line that is passed through stays one.
+
+    With `qualified`, columns that are passed through are still read from their relations.
+    """
 
     input: Node
     columns: tuple[tuple[str, Expression], ...]
+    qualified: bool = False
 
     def __post_init__(self) -> None:
         for _, expression in self.columns:
             require_columns(expression, self.input.schema)
-        self._shaped(Schema(tuple(_output_field(n, e, self.input.schema) for n, e in self.columns)))
+        below = self.input.schema
+        self._shaped(Schema(tuple(_output_field(n, e, below, self.qualified) for n, e in self.columns)))
 
 
 @dataclass(frozen=True)
@@ -491,9 +496,10 @@ def base_of(node: Node) -> Node:
     return base_of(node.input) if isinstance(node, Alias) else node
 
 
-def _output_field(name: str, expression: Expression, schema: Schema) -> Field:
+def _output_field(name: str, expression: Expression, schema: Schema, qualified: bool = False) -> Field:
     if isinstance(expression, Column):
-        return replace(schema.find(expression.name, expression.relation), name=name, relation=None)
+        found = schema.find(expression.name, expression.relation)
+        return replace(found, name=name, relation=found.relation if qualified else None)
     return Field(name, expression.type)
 
 

@@ -155,9 +155,11 @@ def _(node: P.StampOperator, row: Row) -> Row:
 
 @_through.register
 def _(node: P.EventOutputOperator, row: Row) -> Row:
+    """Begin the row at its first time line; one that is NULL lies beyond the ends of time."""
     time = f"unix_micros({row.columns[node.first_line]})"
+    there = [f"({row.columns[position]} IS NOT NULL)" for position in node.time_columns]
     seen = () if node.after == BEFORE_ALL else (f"({time} > {long_sql(node.after)})",)
-    return replace(row, begin=time, end=long_sql(INFINITY), conditions=(*row.conditions, *seen))
+    return replace(row, begin=time, end=long_sql(INFINITY), conditions=(*row.conditions, *there, *seen))
 
 
 @_through.register

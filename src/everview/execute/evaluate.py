@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview import operators as P
 from everview.execute.job import chain, comes_alone
-from everview.execute.prepare import Evaluated, Pieces, Prepared
+from everview.execute.prepare import Pieces, SliceOutput, StepStages
 from everview.execute.program import Program, StageReport
 from everview.execute.tasks import StageTask
 from everview.operators.step_slices import StepSlices
@@ -35,22 +35,22 @@ def evaluate_slice(
     *,
     named: Callable[[P.Operator], str] = attrgetter("name"),
     pieces: Pieces = MappingProxyType({}),
-) -> Evaluated:
+) -> SliceOutput:
     """Evaluate the plans of views over the new rows of `scans`, on top of the state before the step.
 
     `pieces` has further new rows for the ports of stages; `named` returns the name under which an operator
     keeps its state. The files that are written may not yet be on the disk.
     """
-    work = Prepared.of(plans, before, named)
+    work = StepStages.of(plans, before, named)
     programs = work.programs(without_fsync(files), partitions, before, step, slices, pieces)
     if _is_small(programs, pieces) and all(comes_alone(s, scans, slices) for s in work.stages):
         here = (report for program in programs for report in _done_here(program, partitions))
-        return work.evaluated(here, before)
+        return work.read_reports(here, before)
     tasks = [partial(StageTask, program) for program in programs]
     woken = {stage for stage, _ in pieces}
     frames = chain(session, work.stages, scans, partitions, slices, tasks, woken)
     lines = reduce(DataFrame.unionAll, frames).collect() if frames else []
-    return work.evaluated(
+    return work.read_reports(
         (report for line in lines for report in decode_record(line.run, list[StageReport])), before
     )
 

@@ -128,7 +128,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     return left.with_traces(pieces_of(left))
 
 
-def completed(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
+def refresh_answers(before: Manifest, after: Manifest, catalog: Catalog) -> Manifest:
     """Return the manifest with the new changes of COMPLETE views added to their present answers.
 
     The answer of such a view at the present is a trace of its own: the same runs at first, but merging makes

@@ -174,7 +174,7 @@ class Kept:
         """
         schema = spark_schema(types)
         if not runs:
-            return nothing(self.session, schema)
+            return empty_rows(self.session, schema)
         paths = tuple(r.path for r in runs)
         places = range(len(types)) if positions is None else positions
         layouts = tuple(layout_of(run, places, constants) for run in runs)
@@ -191,7 +191,7 @@ class Kept:
         start, present = self.manifest.clock_range
         end, grain = min(b1, present), self.catalog.clock_grain
         if end < start:
-            return nothing(self.session, spark_schema(P.ScanOperator(CLOCK, _CLOCK_TYPES).types))
+            return empty_rows(self.session, spark_schema(P.ScanOperator(CLOCK, _CLOCK_TYPES).types))
         first = Grid(grain).ceil(max(start, b0 + 1))
         ticks = self.session.range(first, end + 1, grain, 1)
         return ticks.selectExpr(
@@ -202,7 +202,7 @@ class Kept:
 _CLOCK_TYPES = (DataType("TIMESTAMP"),)
 
 
-def nothing(session: SparkSession, schema: S.StructType) -> DataFrame:
+def empty_rows(session: SparkSession, schema: S.StructType) -> DataFrame:
     """Return a frame without rows that Spark evaluates without a job."""
     columns = [f"CAST(NULL AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
     return session.range(0, 1, 1, 1).selectExpr(*columns).where("false")

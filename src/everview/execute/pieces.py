@@ -142,7 +142,7 @@ class Due:
     rest: Mapping[P.ScanOperator, tuple[Run, ...]]
 
 
-def due(lanes: Sequence[Lane], manifest: Manifest, slices: StepSlices) -> Due:
+def find_due_pieces(lanes: Sequence[Lane], manifest: Manifest, slices: StepSlices) -> Due:
     """Return the pieces that hold rows of a step, and the runs that were written for other lanes."""
     pieces: dict[tuple[int, int], list[PartitionedInputFile]] = {}
     rest: dict[P.ScanOperator, tuple[Run, ...]] = {}

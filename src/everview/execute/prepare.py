@@ -26,7 +26,7 @@ Pieces = Mapping[tuple[int, int], tuple[PartitionedInputFile, ...]]  # for a sta
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class SliceOutput:
     """The result of a slice: new lists of runs for the states and the views, and rows for each view."""
 
     traces: dict[TraceId, tuple[Run, ...]]
@@ -34,7 +34,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class StepStages:
     """The stages of a step, and under which name each kernel keeps its state."""
 
     stages: tuple[Stage, ...]
@@ -47,7 +47,7 @@ class Prepared:
         before: Traces,
         named: Callable[[P.Operator], str] = attrgetter("name"),
         fused: bool = True,
-    ) -> Prepared:
+    ) -> StepStages:
         """Return the stages for some plans; operators that have state keep its partitioning."""
         names = {kernel: named(kernel) for kernel in stateful_operators(plans.values())}
         fixed = _fixed(names, before)
@@ -102,7 +102,7 @@ class Prepared:
             )
         return programs
 
-    def evaluated(self, reports: Iterable[StageReport], before: Traces) -> Evaluated:
+    def read_reports(self, reports: Iterable[StageReport], before: Traces) -> SliceOutput:
         """Return the traces after a step, from the reports of its tasks."""
         traces: dict[TraceId, tuple[Run, ...]] = {}
         views = {view for stage in self.stages for view, _ in stage.writes}
@@ -119,7 +119,7 @@ class Prepared:
                 trace = TraceId("state", self.names[kernel], part, report.partition or 0, route or ())
                 known = {run.path: run for run in before.get(trace, ())}
                 traces[trace] = tuple(known[r] if isinstance(r, str) else r for r in runs)
-        return Evaluated(traces, changes)
+        return SliceOutput(traces, changes)
 
 
 def _fixed(names: Mapping[P.StatefulOperator, str], before: Traces) -> dict[P.StatefulOperator, Route]:

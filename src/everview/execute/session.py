@@ -164,7 +164,7 @@ def _own_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def prepared(session: SparkSession) -> SparkSession:
+def prepare_session(session: SparkSession) -> SparkSession:
     """Return a session beside the user's own, on the same Spark, with the settings that Everview needs."""
     own = session.newSession()
     for name, value in RELIED_ON.items():

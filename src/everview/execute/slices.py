@@ -13,12 +13,12 @@ from everview.compile import CompiledStore, catalog_reads
 from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
 from everview.execute.event_bounds import MARKS, step_slices, with_event_bounds
 from everview.execute.failures import failure
-from everview.execute.housekeeping import completed, forget, merge
+from everview.execute.housekeeping import forget, merge, refresh_answers
 from everview.execute.isolate import failing_views
 from everview.execute.kept import Kept
 from everview.execute.lanes import Lane, lanes_of
-from everview.execute.pieces import due
-from everview.execute.prepare import Evaluated, Prepared
+from everview.execute.pieces import find_due_pieces
+from everview.execute.prepare import SliceOutput, StepStages
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import next_name
 from everview.storage.files import Files
@@ -64,7 +64,7 @@ def next_slice(
         changes |= {view: rows for view, rows in done.changes.items() if view in changes}
     marks = (*before.marks[-MARKS:], (step, moved.bound))
     moved = with_event_bounds(replace(moved, step=step, marks=marks, evaluated=step), views)
-    moved = completed(before, moved, views.catalog)
+    moved = refresh_answers(before, moved, views.catalog)
     moved = with_plans(moved, views, files)
     after = forget(moved, views.catalog, views.operator_names())
     return SliceResult(merge(session, without_fsync(files), after, views.catalog), changes, views)
@@ -72,11 +72,11 @@ def next_slice(
 
 def _evaluate(
     session: SparkSession, store: Store, views: CompiledStore, before: Manifest, moved: Manifest
-) -> Evaluated:
+) -> SliceOutput:
     files, partitions, plans = store.files, store.settings.partitions, views.running
     slices = step_slices(before, moved, views)
     kept = Kept(session, files, moved, views.catalog)
-    ready = due(source_lanes(views, before, partitions), moved, slices)
+    ready = find_due_pieces(source_lanes(views, before, partitions), moved, slices)
     scans: dict[P.ScanOperator, DataFrame | None] = {}
     for scan in scans_of(plans.values()):
         slice_, rest = slices.of_operator(scan), ready.rest.get(scan)
@@ -141,4 +141,4 @@ def source_lanes(views: CompiledStore, manifest: Manifest, partitions: int) -> t
     """
     entries = [e for e in views.sourced_entries if isinstance(e, StreamEntry)]
     streams = frozenset(e.name for e in entries if not e.stamped)
-    return lanes_of(Prepared.of(views.running, manifest.traces).stages, streams, partitions)
+    return lanes_of(StepStages.of(views.running, manifest.traces).stages, streams, partitions)

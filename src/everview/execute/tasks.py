@@ -54,7 +54,7 @@ class StageTask:
         told = decode_record(before, list[StageReport]) if before else []
         line = encode_record([*told, done.report(self.program.number)]).decode()
         if self.handed_on is None:
-            yield told_line(line)
+            yield report_line(line)
         else:
             yield from _handed_on(done.handed_on, self.handed_on, line, partition or 0)
         settle_down()
@@ -151,7 +151,7 @@ def run_line(trace: TraceId, run: Run) -> pa.RecordBatch:
     return _line(encode_record(trace).decode(), encode_record(run).decode())
 
 
-def told_line(text: str) -> pa.RecordBatch:
+def report_line(text: str) -> pa.RecordBatch:
     """Return the report line of a task."""
     return _line("", text)
 

@@ -24,7 +24,7 @@ from everview.catalog import StreamEntry, untaken_columns
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.guards import catalyst_sql
-from everview.execute.kept import Kept, nothing
+from everview.execute.kept import Kept, empty_rows
 from everview.ingest.changed_files import FILE_CHANGED
 from everview.ingest.differences import new_differences
 from everview.ingest.reading import ORIGINAL, reads_files
@@ -79,7 +79,7 @@ def _from_now_on(rows: DataFrame, manifest: Manifest, entry: StreamEntry) -> Dat
 def _read_again(kept: Kept, entry: StreamEntry, chosen: DataFrame, now: int) -> tuple[DataFrame, DataFrame]:
     """Return chosen rejected rows that can be read now, with the columns of late rows, and the others."""
     late = untaken_columns(entry, "late")
-    empty = nothing(kept.session, spark_schema(late.types))
+    empty = empty_rows(kept.session, spark_schema(late.types))
     if chosen.isEmpty():
         return empty, chosen
     if not reads_files(entry):

@@ -59,9 +59,10 @@ def advance_bounds(
     """Return the manifest with its bounds advanced as far as possible; they never fall.
 
     The bound of the store is the least bound of the streams that are not idle. An idle stream advances with
-    it, on all its time lines: rows that it sends later for an earlier time are late. When all streams are
-    idle, the bound goes on by the clock, so that windows end while nothing comes. A time line that is stamped
-    on ARRIVAL always goes by the clock.
+    it, on all its time lines; a second line also as far as the second lines of the others, so that an event
+    query by these lines does not wait for it. Rows that it sends later for an earlier time are late. When all
+    streams are idle, the bound goes on by the clock, so that windows end while nothing comes. A time line
+    that is stamped on ARRIVAL always goes by the clock.
     """
     silent = {e.name: Arrived() for e in streams if e.name not in before.heard}
     known = record_arrivals(before, {**silent, **(arrived or {})}, now)
@@ -76,14 +77,33 @@ def advance_bounds(
     if not streams:
         reached = LAST if finish else _tables_changed(known)
     bound = max(before.bound, reached)
+    least = _least_bounds([e for e in streams if not is_idle(e, known, now)], own)
     for entry in streams:
         if is_idle(entry, known, now):
-            passed = [line.column for line in entry.timelines if not line.arrival]
-            own[entry.name] |= {line: max(own[entry.name][line], bound) for line in passed}
+            for number, line in enumerate(entry.timelines):
+                if not line.arrival:
+                    known_before = own[entry.name][line.column]
+                    own[entry.name][line.column] = max(known_before, bound, least.get(number, BEFORE_ALL))
     newest = [known.newest.get(e.name, {}).get(e.timelines[0].column, BEFORE_ALL) for e in streams]
     present = max([before.present, silent_until, *(newest if streams else [_tables_changed(known)])])
     finished = before.finished or finish
     return replace(known, bounds={**before.bounds, **own}, bound=bound, present=present, finished=finished)
+
+
+def _least_bounds(
+    streams: Sequence[StreamEntry], own: Mapping[str, Mapping[str, Chronon]]
+) -> dict[int, Chronon]:
+    """Return the least bound of the second time lines of some streams, of the third ones, and so on.
+
+    Those that are stamped on ARRIVAL are left out: they may be far from the times in rows.
+    """
+    found: dict[int, Chronon] = {}
+    for entry in streams:
+        for number, line in enumerate(entry.timelines):
+            if number and not line.arrival:
+                bound = own[entry.name][line.column]
+                found[number] = min(found.get(number, bound), bound)
+    return found
 
 
 def _by_the_clock(entry: StreamEntry, manifest: Manifest, now: int) -> Chronon:

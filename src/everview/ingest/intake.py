@@ -21,7 +21,7 @@ from everview.catalog import FedEntry, StreamEntry, TableEntry, given_entry
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import ArrivalId, write_piece
-from everview.execute.tasks import RUN_LINES, by_trace, settle_down, told_line, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, report_line, settle_down, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.clauses import stamped_rows
 from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
@@ -163,7 +163,7 @@ class IntakeTask:
             for number, rows in _by_source(frame):
                 if number >= 0:  # the heartbeat has no rows of its own
                     task._take(number, rows, done)
-        yield told_line(encode_record(done).decode())
+        yield report_line(encode_record(done).decode())
         settle_down()
 
     def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:

@@ -16,7 +16,7 @@ from everview.errors import PlanError, StoreError, format_count
 from everview.execute.evaluate import scans_of
 from everview.execute.failures import explained_failures
 from everview.execute.lanes import ProjectedRows, lanes_of
-from everview.execute.prepare import Prepared
+from everview.execute.prepare import StepStages
 from everview.execute.tasks import write_rows
 from everview.ingest.admit import count_corrections, rows_to_admit
 from everview.ingest.bounds import record_arrivals
@@ -90,7 +90,7 @@ def _rows_with_effect(
     writer: StoreWriter, views: CompiledStore, manifest: Manifest, entry: StreamEntry, rows: DataFrame
 ) -> int:
     """Return how many rows of a stream some view takes: its conditions hold, its windows have not ended."""
-    stages = Prepared.of(views.running, manifest.traces).stages
+    stages = StepStages.of(views.running, manifest.traces).stages
     partitions = writer.store.settings.partitions
     lanes = lanes_of(stages, frozenset({entry.name}), partitions, windows_later=False)
     own = tuple(column(i) for i in range(len(entry.columns)))

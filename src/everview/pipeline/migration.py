@@ -23,7 +23,7 @@ from everview.compile import CompiledStore, compile_store
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql
 from everview.execute.failures import failure, is_of_the_machine
-from everview.execute.housekeeping import completed, forget, horizons
+from everview.execute.housekeeping import forget, horizons, refresh_answers
 from everview.execute.slices import with_plans
 from everview.execute.tasks import write_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
@@ -32,6 +32,7 @@ from everview.pipeline.views import protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
+from everview.rewrite import FIRST_RULES
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 
@@ -47,7 +48,8 @@ def begin_migrations(
         before = writer.store.manifest()
         if before.bound == BEFORE_ALL or before.finished:
             return views
-        _require_plans(views, before)
+        views = adopt_first_plans(writer, views)
+        before = writer.store.manifest()
         wanted = {
             name: plan.digest
             for name, plan in views.outdated.items()
@@ -84,16 +86,25 @@ def _keep_old_plans(
     return replace(after, plans={**after.plans, **kept})
 
 
-def _require_plans(views: CompiledStore, before: Manifest) -> None:
-    """Refuse a store of a release that kept no plans, if its state belongs to other plans than those now."""
-    if before.plans or not views.plans:
-        return
-    unknown = {trace.owner for trace in before.of("state")} - views.operator_names()
-    if unknown:
+def adopt_first_plans(writer: StoreWriter, views: CompiledStore) -> CompiledStore:
+    """Keep the plans that the state of a store belongs to, if it was written by a release that kept none.
+
+    They are those of the rules that there were then. Other plans are not known: the store is refused. Called
+    before views run, and before names or views change.
+    """
+    before = writer.store.manifest()
+    state = {trace.owner for trace in before.of("state")}
+    if before.plans or not views.plans or state <= views.operator_names():
+        return views
+    first = compile_store(views.catalog, before.starts, rules=FIRST_RULES)
+    if not state <= first.operator_names():
         raise StoreError(
             "the store was written by an Everview that kept no plans, and its views have other plans now",
             next_step="run its SQL with --path on a new folder, or open it with the Everview that made it",
         )
+    after = with_plans(replace(before, step=before.step + 1), first, writer.store.files)
+    writer.commit_step(before, after)
+    return writer.compiled(views.catalog)
 
 
 def _target(
@@ -164,7 +175,7 @@ def end_migrations(writer: StoreWriter, views: CompiledStore) -> CompiledStore |
         kept = {**after.plans, name: KeptPlan(plan.plan, plan.compiled)}
         after = replace(after.with_traces(moved), plans=kept)
     left = {name: plan for name, plan in before.next.items() if name not in due}
-    after = completed(before, replace(after, step=before.step + 1, next=left), views.catalog)
+    after = refresh_answers(before, replace(after, step=before.step + 1, next=left), views.catalog)
     writer.commit_step(before, forget(after, views.catalog, views.operator_names(without=due)))
     return writer.compiled(views.catalog, views)
 

@@ -31,7 +31,7 @@ from everview.pipeline import inserts
 from everview.pipeline.admit import Admission, admit_rows
 from everview.pipeline.alter import add_columns, rename_entry
 from everview.pipeline.backfill import BackfillProgress
-from everview.pipeline.migration import begin_migrations
+from everview.pipeline.migration import adopt_first_plans, begin_migrations
 from everview.pipeline.rewind import StoreRewind
 from everview.pipeline.steps import StepRunner
 from everview.pipeline.streaming import SourceQuery, require_interval
@@ -166,6 +166,7 @@ class Pipeline(StoreWriter):
 
         `before` are the views before.
         """
+        before = adopt_first_plans(self, before)
         catalog = before.catalog.copy()
         declare(statement, catalog)
         match statement:
@@ -182,7 +183,7 @@ class Pipeline(StoreWriter):
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
         for name in entry.depends_on:
             require_going_on(self.store.manifest(), name)
-        self._change_views(ViewChange(catalog, before, entry=entry))
+        self._change_views(ViewChange(catalog, adopt_first_plans(self, before), entry=entry))
 
     def resume_view(self, entry: QueryEntry, views: CompiledStore) -> None:
         """Compute a view anew that was set aside, with all that it waits for."""

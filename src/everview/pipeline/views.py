@@ -26,7 +26,7 @@ from everview.execute.evaluable import require_evaluable
 from everview.execute.evaluate import scans_of
 from everview.execute.event_bounds import with_event_bounds
 from everview.execute.failures import explained_failures
-from everview.execute.housekeeping import completed, forget, horizons
+from everview.execute.housekeeping import forget, horizons, refresh_answers
 from everview.execute.kept import REPLACED
 from everview.execute.slices import first_instant, with_plans
 from everview.execute.tasks import write_rows
@@ -348,7 +348,7 @@ def joined_manifest(
     forgotten = {n: t for n, t in before.forgotten.items() if n not in names or n in after.replaced}
     after = replace(after, step=step, since=since, partial=partial, forgotten=forgotten)
     after = replace(after, evaluated=before.seen_by_events)
-    after = with_event_bounds(completed(before, after, change.catalog), backfill.views)
+    after = with_event_bounds(refresh_answers(before, after, change.catalog), backfill.views)
     after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
     return forget(after, change.catalog, backfill.views.operator_names())
 

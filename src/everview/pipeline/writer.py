@@ -15,7 +15,7 @@ from everview.compile import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError
 from everview.execute.evaluate import without_fsync
 from everview.execute.kept import Kept
-from everview.execute.session import LOCAL, local_session, prepared, stop_session
+from everview.execute.session import LOCAL, local_session, prepare_session, stop_session
 from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.sources import Sources
 from everview.storage.manifest import Manifest
@@ -45,7 +45,7 @@ class StoreWriter:
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            self._session = local_session() if self._given is None else prepared(self._given)
+            self._session = local_session() if self._given is None else prepare_session(self._given)
             for name, value in (LOCAL if self.store.files.local else {}).items():
                 self._session.conf.set(name, value)
         return self._session

@@ -27,7 +27,7 @@ from everview.execute.event_bounds import kept_bounds
 from everview.execute.guards import catalyst_sql
 from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
-from everview.execute.kept import REPLACED, Kept, nothing
+from everview.execute.kept import REPLACED, Kept, empty_rows
 from everview.ingest.admit import count_corrections
 from everview.ingest.bounds import LAST
 from everview.ingest.replay import replayed_rows
@@ -207,7 +207,7 @@ class StoreSnapshot:
         """Return the rows of a stream up to an instant, read again from its source."""
         rows = replayed_rows(self.kept, entry)
         if rows is None:
-            return nothing(self.kept.session, spark_schema(entry.columns.types))
+            return empty_rows(self.kept.session, spark_schema(entry.columns.types))
         return rows.where(f"{FROM} <= {long_sql(t)}")
 
     def _entry(self, scan: P.ScanOperator) -> object:

@@ -3,6 +3,6 @@
 A rule maps a node to a better one with the same meaning, or to None where it does not apply.
 """
 
-from everview.rewrite.rules import RULES, Rewritten, rewrite
+from everview.rewrite.rules import EVENT_RULES, FIRST_RULES, RULES, RewrittenPlan, Rule, rewrite
 
-__all__ = ["RULES", "Rewritten", "rewrite"]
+__all__ = ["EVENT_RULES", "FIRST_RULES", "RULES", "RewrittenPlan", "Rule", "rewrite"]

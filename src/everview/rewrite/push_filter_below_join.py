@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Expression, conjunction, conjuncts
-from everview.algebra.schema import Schema
+from everview.algebra.expressions import conjuncts
+from everview.rewrite.conditions import filter_plan, reads_only
 
 
 def push_filter_below_join(node: N.Node) -> N.Node | None:
@@ -20,15 +20,3 @@ def push_filter_below_join(node: N.Node) -> N.Node | None:
     rest = [p for p in parts if p not in left and p not in right]
     pushed = N.with_inputs(join, [filter_plan(join.left, left), filter_plan(join.right, right)])
     return filter_plan(pushed, rest)
-
-
-def reads_only(condition: Expression, schema: Schema) -> bool:
-    """Return whether a condition reads columns of a schema, and no others."""
-    known = {(f.relation, f.name) for f in schema}
-    columns = condition.columns()
-    return bool(columns) and all((c.relation, c.name) in known for c in columns)
-
-
-def filter_plan(plan: N.Node, conditions: list[Expression]) -> N.Node:
-    """Return the plan with a filter of some conditions, if there are any."""
-    return N.Filter(plan, conjunction(conditions)) if conditions else plan

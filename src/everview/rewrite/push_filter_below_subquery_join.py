@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import conjuncts
-from everview.rewrite.push_filter_below_join import filter_plan, reads_only
+from everview.rewrite.conditions import filter_plan, reads_only
 
 
 def push_filter_below_subquery_join(node: N.Node) -> N.Node | None:

@@ -13,12 +13,13 @@ def push_filter_below_union(node: N.Node) -> N.Node | None:
     union = node.input
     if union.left.schema.types != union.right.schema.types:
         return None  # a side is widened by the union, and the condition reads the wider values
-    sides = [N.Filter(side, _over(node.condition, union, side)) for side in (union.left, union.right)]
+    sides = [N.Filter(side, over_side(node.condition, union, side)) for side in (union.left, union.right)]
     return N.Union(sides[0], sides[1])
 
 
-def _over(condition: Expression, union: N.Union, side: N.Node) -> Expression:
+def over_side(condition: Expression, operation: N.Node, side: N.Node) -> Expression:
+    """Return a condition on the result of a set operation as one on a side."""
     names: dict[Expression, Expression] = {
-        Column.to(above): Column.to(below) for above, below in zip(union.schema, side.schema, strict=True)
+        Column.to(above): Column.to(below) for above, below in zip(operation.schema, side.schema, strict=True)
     }
     return substitute(condition, names)

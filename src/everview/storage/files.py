@@ -39,6 +39,8 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 MEND_OR_RESTORE = "everview repair mends it, or names what is lost; everview restore puts a backup back"
 
+_Parts = Sequence[bytes | memoryview]  # the bytes of a file, one after the other
+
 
 class FileMissing(StoreError):
     """A file that should exist and does not."""
@@ -105,8 +107,8 @@ class Files:
             raise StoreError(f"'{path}' does not lie in the store {self}", next_step="check who wrote that")
         return f"{self._opened[1]}/{path}" if path else self._opened[1]
 
-    def write(self, path: str, data: bytes | memoryview) -> None:
-        """Write a whole file; it replaces one that is there."""
+    def write(self, path: str, *data: bytes | memoryview) -> None:
+        """Write a whole file, given in one part or in several; it replaces one that is there."""
         full = self.full_path(path)
         folder, name = full.rsplit("/", 1)
         temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
@@ -115,7 +117,7 @@ class Files:
             write(folder, temporary, full, data)
         _forget(full)
 
-    def _write_local(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
+    def _write_local(self, folder: str, temporary: str, full: str, data: _Parts) -> None:
         try:
             try:
                 self._write_temporary(temporary, data)
@@ -129,9 +131,9 @@ class Files:
             raise
         self._sync_folder(folder)
 
-    def _write_temporary(self, temporary: str, data: bytes | memoryview) -> None:
+    def _write_temporary(self, temporary: str, data: _Parts) -> None:
         with open(temporary, "xb") as handle:
-            handle.write(data)
+            handle.writelines(data)
             handle.flush()
             if self.durable:
                 os.fsync(handle.fileno())
@@ -153,12 +155,13 @@ class Files:
             finally:
                 os.close(handle)
 
-    def _write_other(self, folder: str, temporary: str, full: str, data: bytes | memoryview) -> None:
+    def _write_other(self, folder: str, temporary: str, full: str, data: _Parts) -> None:
         filesystem = self._opened[0]
         try:
             filesystem.create_dir(folder, recursive=True)
             with filesystem.open_output_stream(temporary) as stream:
-                stream.write(data)
+                for part in data:
+                    stream.write(part)
             try:
                 filesystem.move(temporary, full)
             except OSError:
@@ -183,9 +186,7 @@ class Files:
 
     def write_frame(self, path: str, frame: Frame) -> int:
         """Write a frame; return its size in bytes."""
-        data = add_checksum(path, encode_frame(frame, self.local))
-        self.write(path, data)
-        return len(data)
+        return self._write_sealed(path, encode_frame(frame, self.local))
 
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Write a frame; return its path or address, and its size in bytes."""
@@ -234,9 +235,12 @@ class Files:
 
     def write_parts(self, path: str, parts: Sequence[Frame]) -> int:
         """Write frames of the same columns as the parts of one file; return its size in bytes."""
-        data = add_checksum(path, encode_parts(parts, self.local))
-        self.write(path, data)
-        return len(data)
+        return self._write_sealed(path, encode_parts(parts, self.local))
+
+    def _write_sealed(self, path: str, data: memoryview) -> int:
+        """Write the bytes of a frame with their checksum behind them; return the size of the file."""
+        self.write(path, data, seal(path, data))
+        return len(data) + CHECKSUM_BYTES
 
     def save_parts(self, path: str, parts: Sequence[Frame]) -> tuple[str, int]:
         """Write frames as the parts of one file; return its path or address, and its size in bytes."""
@@ -411,9 +415,9 @@ def _forget(full: str) -> None:
     MAPPED.forget(full)
 
 
-def add_checksum(path: str, data: memoryview) -> bytes:
-    """Return the bytes of a frame with their checksum behind them."""
-    return b"".join([data, _SEAL.pack(_checksum(path, data), _MARK)])
+def seal(path: str, data: memoryview) -> bytes:
+    """Return what stands behind the bytes of a frame: their checksum."""
+    return _SEAL.pack(_checksum(path, data), _MARK)
 
 
 def _checksum(path: str, data: Any) -> int:

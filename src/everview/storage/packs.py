@@ -32,13 +32,7 @@ from msgspec.structs import replace
 
 from everview.operators.columnar.frame import Frame
 from everview.storage.encoding import encode_frame, encode_parts
-from everview.storage.files import (
-    CHECKSUM_BYTES,
-    Files,
-    add_checksum,
-    address_of,
-    file_of,
-)
+from everview.storage.files import CHECKSUM_BYTES, Files, address_of, file_of, seal
 from everview.storage.frame_cache import Version
 from everview.storage.runs import BACKFILL, FOLDERS, Run, TraceId, Traces
 
@@ -75,9 +69,7 @@ class PackedFiles(Files):
     def _save(self, path: str, data: memoryview) -> tuple[str, int]:
         if _kind(path) in _PACKED and len(data) <= _LARGEST:
             return self._add(_kind(path), data)
-        sealed = add_checksum(path, data)
-        self.write(path, sealed)
-        return path, len(sealed)
+        return path, self._write_sealed(path, data)
 
     def move(self, address: str) -> str:
         """Copy a run of a packed file, as it is, to the one that is being gathered; return where it is."""
@@ -114,7 +106,7 @@ class PackedFiles(Files):
     def finish(self) -> None:
         """Write what was gathered."""
         for pack in self._packs.values():
-            self.write(pack.path, b"".join(pack.runs))
+            self.write(pack.path, *pack.runs)
         self._packs, self._gathered, self._opened_packs = {}, {}, {}
 
 
@@ -123,17 +115,17 @@ class _Pack:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.runs: list[bytes] = []
+        self.runs: list[bytes | memoryview] = []
         self._size = 0
 
     def add(self, data: memoryview) -> tuple[str, int]:
         """Add a frame and its checksum; return its address, and how many bytes it has."""
         address = address_of(self.path, self._size, len(data) + CHECKSUM_BYTES)
-        sealed = add_checksum(address, data)
-        padding = bytes(-len(sealed) % _ALIGNMENT)
-        self.runs += [sealed, padding]
-        self._size += len(sealed) + len(padding)
-        return address, len(sealed)
+        size = len(data) + CHECKSUM_BYTES
+        padding = bytes(-size % _ALIGNMENT)
+        self.runs += [data, seal(address, data) + padding]
+        self._size += size + len(padding)
+        return address, size
 
 
 @contextmanager

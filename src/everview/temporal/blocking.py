@@ -18,7 +18,7 @@ from everview.temporal.clocks import Origin
 from everview.temporal.distances import Attribute
 from everview.temporal.event_query import EventQueryError, StreamFacts, Timing, Trial
 from everview.temporal.output_bounds import EventTiming, output_clock
-from everview.temporal.time_lines import refused_line, short_name
+from everview.temporal.time_lines import refused_line, short_name, variable_distance
 from everview.temporal.timing import timing_of
 from everview.temporal.waits import Unbounded
 
@@ -70,6 +70,8 @@ def _blocked(timing: Timing, plan: N.Node, lines: Sequence[str], facts: _Facts |
     dist = unbounded.case.distances.dist
     lower = later is not None and any(dist(later, other) is not None for other in others)
     ends = f": {later} has a lower end and no upper one" if lower else ""
+    if later is not None and (variable := variable_distance(timing.node, later.name)) is not None:
+        ends = f": the distance from {variable} is no constant"
     return EventQueryError(
         "this query could never be sure of its answer: "
         f"rows of {origin} may still come at any time{after}{ends}",

@@ -20,7 +20,7 @@ class TimeCase:
     `columns` has the attribute of each column of the row, None for other columns; `nulls` are the positions
     of columns that are NULL in this case (padded), `present` attributes that are never NULL. `requirements`
     say what must be known so that no row of this case is missing. `branches` are the sides of OR that the
-    case comes from.
+    case comes from. `hulled` says that it stands for several cases, and is weaker than they are.
     """
 
     distances: Distances
@@ -29,6 +29,7 @@ class TimeCase:
     present: frozenset[Attribute] = frozenset()
     requirements: tuple[Requirement, ...] = ()
     branches: tuple[Expression, ...] = ()
+    hulled: bool = False
 
     def is_present(self, attribute: Attribute) -> bool:
         """Return whether a time is never NULL here.
@@ -47,8 +48,9 @@ class TimeCase:
         match formula:
             case AllOf(parts):
                 found = [self]
-                for part in parts:
-                    found = [narrower for case in found for narrower in case.restrict(part)]
+                for part in parts:  # cases that others cover go at each step, before they multiply
+                    narrower = [each for case in found for each in case.restrict(part)]
+                    found = simplify_cases(narrower) if len(found) > 1 else narrower
                 return found
             case AnyOf(parts, branches):
                 every: list[TimeCase] = []
@@ -74,6 +76,7 @@ class TimeCase:
             self.present | other.present,
             self.requirements + other.requirements,
             self.branches + other.branches,
+            self.hulled or other.hulled,
         )
 
     def requiring(self, requirements: tuple[Requirement, ...]) -> TimeCase:
@@ -144,5 +147,6 @@ def hull_cases(cases: Iterable[TimeCase]) -> list[TimeCase]:
                 present=frozenset(
                     a for a in known.distances.rows if known.is_present(a) and case.is_present(a)
                 ),
+                hulled=True,
             )
     return list(found.values())

@@ -6,10 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Call, Cast, Column, Expression, TryCast
-from everview.algebra.text import name_sql
+from everview.algebra.expressions import (
+    Arithmetic,
+    Call,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    TryCast,
+    conjuncts,
+)
+from everview.algebra.text import expression_sql, name_sql
 from everview.algebra.time import DAY, HOUR, interval_sql
-from everview.algebra.types import TIMESTAMP
+from everview.algebra.types import INTERVAL, TIMESTAMP
 from everview.temporal.cases import TimeCase
 from everview.temporal.clocks import Clock
 from everview.temporal.distances import Attribute
@@ -193,6 +202,13 @@ def _unbounded_line_error(timing: Timing, line: str, unbounded: Sequence[Unbound
     first = unbounded[0]
     origin = first.requirement.origins[0]
     later = next((a.attribute for a in first.requirement.alternatives), None)
+    variable = None if later is None else variable_distance(timing.node, later.name)
+    if variable is not None:
+        ends = [f"{end} beside it" for end in _upper_ends(timing, line, first, later, DAY)]
+        return EventQueryError(
+            f"the distance from {variable} is no constant, so nothing bounds {later}",
+            next_step="; or ".join(ends + _other_lines(timing, line)) or None,
+        ).about("relation", origin.alias)
     ways = _upper_ends(timing, line, first, later) + _other_lines(timing, line)
     ways = ways or _greatest(timing)
     what = "" if later is None else f": for a given {line}, {later} can be any time later"
@@ -201,7 +217,42 @@ def _unbounded_line_error(timing: Timing, line: str, unbounded: Sequence[Unbound
     ).about("relation", origin.alias)
 
 
-def _upper_ends(timing: Timing, line: str, first: Unbounded, later: Attribute | None) -> list[str]:
+def variable_distance(plan: N.Node, later: str) -> str | None:
+    """Return the time from which a condition bounds another one by a length that is no constant.
+
+    >>> from everview.algebra.schema import Schema
+    >>> s = N.Stream("s", Schema.of(("ts", TIMESTAMP), ("d", INTERVAL), ("e", TIMESTAMP), timeline="ts"))
+    >>> until = Arithmetic("+", s.column("ts"), s.column("d"))
+    >>> variable_distance(N.Filter(s, Comparison("<=", s.column("e"), until)), "s.e")
+    's.ts'
+    """
+    for node in plan.walk():
+        condition = getattr(node, "condition", None)
+        for part in conjuncts(condition) if isinstance(condition, Expression) else []:
+            if not isinstance(part, Comparison) or part.operator in ("<>", "<=>"):
+                continue
+            sides = part.left, part.right
+            bounded, end = reversed(sides) if part.operator.startswith(">") else sides
+            if _is_time(bounded, later) and isinstance(end, Arithmetic) and end.type == TIMESTAMP:
+                turned = end.right.type != INTERVAL
+                time, length = (end.right, end.left) if turned else (end.left, end.right)
+                if length.columns():
+                    return expression_sql(time)
+    return None
+
+
+def _is_time(expression: Expression, name: str) -> bool:
+    """Return whether an expression is the time of this name; in a subquery the binder names the relation."""
+    if not isinstance(expression, Column) or expression.relation is None:
+        return False
+    if expression.relation.startswith("_q"):
+        return expression.name == name.rpartition(".")[2]
+    return f"{expression.relation}.{expression.name}" == name
+
+
+def _upper_ends(
+    timing: Timing, line: str, first: Unbounded, later: Attribute | None, apart: int = HOUR
+) -> list[str]:
     """Return an upper end for the time, after a time that is a lower end of it, if it helps."""
     seen = _visible(timing)
     if later is None or later.name not in seen:
@@ -214,10 +265,10 @@ def _upper_ends(timing: Timing, line: str, first: Unbounded, later: Attribute | 
         for case in timing.cases:
             ends = _named(later.name)(case), _named(earlier.name)(case)
             both = ends[0] is not None and ends[1] is not None
-            tried += case.restrict(Atom(ends[0], ends[1], HOUR)) if both else [case]  # type: ignore[arg-type]
+            tried += case.restrict(Atom(ends[0], ends[1], apart)) if both else [case]  # type: ignore[arg-type]
         position = first.columns[0]
         if earlier.name in seen and _clock(tried, lambda c, p=position: c.columns[p]) is not None:  # type: ignore[misc]
-            return [f"AND {later} <= {earlier} + {interval_sql(HOUR)}"]
+            return [f"AND {later} <= {earlier} + {interval_sql(apart)}"]
     return []
 
 

@@ -12,7 +12,7 @@ from everview.algebra.text import expression_sql, name_sql
 from everview.algebra.time import timestamp_sql
 from everview.plan.planned import PlannedNodes, own_operators
 from everview.temporal.blocking import growing_states
-from everview.temporal.cases import TimeCase
+from everview.temporal.cases import MOST_CASES, TimeCase
 from everview.temporal.clocks import Clock, offset_text
 from everview.temporal.distances import ZERO, Attribute
 from everview.temporal.event_query import StreamFacts, Timing
@@ -52,6 +52,8 @@ class ExplainedEvents:
             return ("its conditions can never hold at once: the stream is always empty",)
         cases = _joined_cases(self.timing.timing)
         found: list[str] = []
+        if _has_hull(self.timing.timing):
+            found.append(f"more than {MOST_CASES} cases: one weaker case stands for all of them")
         for number, case in enumerate(cases, 1):
             if len(cases) > 1:
                 branches = " and ".join(f"`{expression_sql(branch)}`" for branch in case.branches)
@@ -88,6 +90,11 @@ def _joined_cases(timing: Timing) -> tuple[TimeCase, ...]:
     while len(timing.inputs) == 1 and not timing.pairs:
         timing = timing.inputs[0]
     return timing.pairs or timing.cases
+
+
+def _has_hull(timing: Timing) -> bool:
+    """Return whether too many cases were replaced by a weaker one."""
+    return any(case.hulled for each in timing.walk() for case in (*each.cases, *each.pairs))
 
 
 def _case_lines(case: TimeCase) -> list[str]:

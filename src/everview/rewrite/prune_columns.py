@@ -1,0 +1,84 @@
+"""μ_f(S1 ⋈ S2) reads some columns of S1 and S2: only these cross the exchange and are kept (paper 4, 4.2).
+
+Projections are pushed down to the inputs of joins. A row that is kept without a column is the same row; rows
+that differ in that column alone become equal, and are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from everview.algebra import nodes as N
+from everview.algebra.expressions import Column, Expression
+from everview.algebra.schema import Field
+
+_Columns = frozenset[Column]
+
+
+def prune_columns(node: N.Node) -> N.Node | None:
+    """Let the inputs of joins below a node have only the columns that are read."""
+    match node:
+        case N.Project() | N.Aggregate():
+            return N.with_inputs(node, [_narrow(node.input, _read_by(_expressions(node)))])
+        case N.SemiJoin() | N.AntiJoin():
+            right = _cut(node.right, _read_by([node.condition]))
+            return N.with_inputs(node, [node.left, right])
+    return None
+
+
+def _expressions(node: N.Project | N.Aggregate) -> list[Expression]:
+    if isinstance(node, N.Project):
+        return [expression for _, expression in node.columns]
+    return [e for _, e in node.keys] + [e for _, call in node.calls for e in call.expressions]
+
+
+def _read_by(expressions: Iterable[Expression]) -> _Columns:
+    return frozenset(column for expression in expressions for column in expression.columns())
+
+
+def _narrow(node: N.Node, read: _Columns) -> N.Node:
+    """Return a node with at least the columns that are read of it, over inputs with as few as possible."""
+    match node:
+        case N.Filter(below, condition):
+            return N.with_inputs(node, [_narrow(below, read | condition.columns())])
+        case N.Synchronize(below):
+            return N.with_inputs(node, [_narrow(below, read)])
+        case N.SynchronizeOn(below, points):
+            return N.with_inputs(node, [_cut(below, read), points])
+        case N.Join() | N.OuterJoin():
+            needed = read | node.condition.columns()
+            return N.with_inputs(node, [_cut(side, needed) for side in node.inputs])
+        case N.SemiJoin() | N.AntiJoin():
+            return N.with_inputs(node, [_cut(node.left, read | node.condition.columns()), node.right])
+        case N.TableJoin():
+            needed = read | node.condition.columns()
+            if not node.retroactive:
+                needed |= {Column.to(node.version_line)}
+            return N.with_inputs(node, [_cut(node.left, needed), node.right])
+        case N.Project(_, columns):
+            shown = [pair for f, pair in zip(node.schema, columns, strict=True) if Column.to(f) in read]
+            shown = shown or [columns[node.schema.index(_narrowest(node))]]
+            return replace(node, columns=tuple(shown))
+        case N.Alias(below):
+            pairs = list(zip(node.schema, below.schema, strict=True))
+            return N.with_inputs(
+                node, [_narrow(below, frozenset(Column.to(b) for a, b in pairs if Column.to(a) in read))]
+            )
+    return node
+
+
+def _cut(side: N.Node, read: _Columns) -> N.Node:
+    """Return the input of a join with only the columns that are read of it, at least one."""
+    side = _narrow(side, read)
+    kept = [f for f in side.schema if Column.to(f) in read] or [_narrowest(side)]
+    if len(kept) == len(side.schema):
+        return side
+    if isinstance(side, N.Project) and side.qualified:
+        side = side.input
+    return N.Project(side, tuple((f.name, Column.to(f)) for f in kept), qualified=True)
+
+
+def _narrowest(node: N.Node) -> Field:
+    """Return a column of a node that takes little room: for rows that are only counted."""
+    return min(node.schema, key=lambda field: field.type.name in ("STRING", "BINARY", "DECIMAL"))
