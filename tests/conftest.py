@@ -7,7 +7,7 @@ from typing import Any
 
 # Frames in tests are tiny: threads would only get in each other's way. Polars reads this when it is imported.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
-# Tests run hundreds of plans once each: to compile them a second time, for speed, takes longer than it saves.
+# A Java process of one test runs a few plans once each: to compile them for speed takes longer than it saves.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 import pytest
@@ -44,7 +44,10 @@ def spark() -> Iterator[Any]:
     own = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraClassPath": connector_jars()}
     for name, value in {**SPARK_SETTINGS, **own}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        # This process lives as long as all tests, and Spark's planner becomes hot: compiling for speed pays.
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
