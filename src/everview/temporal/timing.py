@@ -357,7 +357,10 @@ def _(node: N.TableJoin, known: Knowledge) -> Timing:
     position = node.left.schema.index(line)
     wait = Wait("rows", position, line.qualified, Clock.line(STORE_BOUND))
     table, schema = new_case(node.right), node.left.schema.concat(node.right.schema)
-    origins = (Origin("the store", "the store"),)
+    base = N.base_of(node.right)
+    assert isinstance(base, N.Table)
+    alias = node.right.name if isinstance(node.right, N.Alias) else base.name
+    origins = (Origin(base.name, alias, is_table=True),)
     cases: list[TimeCase] = []
     for case in left.cases:
         waited = _after_wait(case, 0, wait, origins, 0)
