@@ -16,7 +16,7 @@ from typing import NamedTuple
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression, conjuncts
 from everview.algebra.types import TIMESTAMP
-from everview.temporal.cases import MOST_CASES, TimeCase, hull_cases, simplify_cases
+from everview.temporal.cases import MOST_CASES, TimeCase, fewer_cases, simplify_cases
 from everview.temporal.clocks import (
     STORE_BOUND,
     Alternative,
@@ -221,7 +221,7 @@ def _pairs(node: N.Node, left: Timing, right: Timing, condition: Expression, kno
     schema = left.node.schema.concat(right.node.schema)
     lefts, rights = list(left.cases), list(right.cases)
     if len(lefts) * len(rights) > MOST_CASES:
-        lefts, rights = hull_cases(lefts), hull_cases(rights)
+        lefts, rights = fewer_cases(lefts), fewer_cases(rights)
     found = []
     for l in lefts:  # noqa: E741
         for r in rights:
