@@ -286,6 +286,10 @@ class Store:
         mark = self._read_if_there(STEP_FILE) or b""
         return max([*steps[-1:], int(mark) if mark.isdigit() else 0], default=0)
 
+    def oldest_step(self) -> int:
+        """Return the step of the oldest manifest that is kept; 0 before the first."""
+        return next(iter(manifests.list_steps(self.files)), 0)
+
     def require_last_manifest(self, found: Manifest) -> None:
         """Raise an error if there was a later manifest than this one."""
         if self.last_step() > found.step:
