@@ -106,8 +106,10 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
     problems = check_store(store).problems
     intact, bad = _intact_manifests(files)
     step, last = store.last_step(), intact[0] if intact else Manifest()
-    # Without the number of the last step, only Spark's log shows that a manifest is missing.
+    # Without the number of the last step, only Spark's log shows that a manifest is missing, and the copy of
+    # the catalog that all are.
     lost = step > last.step or not (files.exists(STEP_FILE) or _agrees(files, last))
+    lost = lost or (not intact and files.exists(CATALOG_COPY))
     if not intact and lost:
         notes.actions.append("all manifests are damaged or missing: the store begins again")
     elif step > last.step:
