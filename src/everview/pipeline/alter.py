@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -194,7 +194,7 @@ def _require_same_meaning(
     """
     then = compile_store(views.catalog.copy(), before.starts, rules=())
     now = compile_store(catalog.copy(), manifest.starts, rules=())
-    for name, view in then.views.items():
+    for name, view in _concerned(then, names):
         if now.views[names.get(name, name)].compiled != plans.rename(view.compiled):
             raise CatalogError(
                 f"with another name of '{next(iter(names))}' the view '{name}' would mean something else",
@@ -217,7 +217,7 @@ def _with_compiled_plans(
     stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
     now = compile_store(catalog.copy(), manifest.starts, None, stored)
     kept, next_ = dict(manifest.plans), dict(manifest.next)
-    for old, view in views.views.items():
+    for old, view in _concerned(views, names):
         name, known = names.get(old, old), view.compiled.digest
         compiled = now.views[name].compiled.digest
         if old in before.plans and before.plans[old].compiled == known:
@@ -227,3 +227,11 @@ def _with_compiled_plans(
         if old in before.next and before.next[old].compiled == known:
             next_[name] = replace(next_[name], compiled=compiled)
     return replace(manifest, plans=kept, next=next_)
+
+
+def _concerned(views: CompiledStore, names: Mapping[str, str]) -> Iterator[tuple[str, CompiledView]]:
+    """Yield the views that are renamed, or read what is."""
+    for old in names:
+        for name in (old, *views.catalog.dependants(old)):
+            if name in views.views:
+                yield name, views.views[name]
