@@ -125,8 +125,7 @@ class Database:
                 self._create(statement, entry, plan)
             case S.Drop():
                 with self._pipeline.paused():
-                    self._remember(statement)
-                    self._pipeline.forget_names(self._views())
+                    self._drop(lambda: declare(statement, self._catalog))
             case S.Resume(name):
                 entry = self._catalog.get(name)
                 assert isinstance(entry, QueryEntry)
@@ -213,6 +212,16 @@ class Database:
         declare(statement, self._catalog)
         self._pipeline.store.save_catalog(self._catalog)
 
+    def _drop(self, drop: Callable[[], object]) -> None:
+        """Drop entries of the catalog, save it, and remove what the store has of them."""
+        before, store = [entry.name for entry in self._catalog], self._pipeline.store
+        drop()
+        gone = [name for name in before if name.casefold() not in self._catalog.entries]
+        if gone:
+            self._catalog.date_drops(gone, self.manifest().step + 1, store.oldest_step())
+        store.save_catalog(self._catalog)
+        self._pipeline.forget_names(self._views())
+
     def _write(self) -> None:
         """Take the lock of the store for writing, and load what other processes have written before."""
         if not self._locked:
@@ -271,9 +280,8 @@ class Database:
             yield
         except PlanError as error:
             if error.view is not None:
-                self._catalog.drop(error.view, cascade=True)
-                self._pipeline.store.save_catalog(self._catalog)
-                self._pipeline.forget_names(self._views())
+                view = error.view
+                self._drop(lambda: self._catalog.drop(view, cascade=True))
                 error.next_step = f"{error.next_step}; then make the view again: it is not in the store"
             raise
 

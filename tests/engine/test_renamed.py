@@ -33,6 +33,7 @@ MADE = """
     CREATE VIEW held AS SELECT s.k, s.v FROM s [RANGE 20 SECONDS];
     CREATE VIEW sums AS SELECT held.k, SUM(v) AS v FROM held GROUP BY held.k;
     CREATE COMPLETE VIEW named AS SELECT n.name, h.v FROM held h JOIN names n ON h.k = n.k;
+    CREATE VIEW shares AS SELECT held.v, sums.v AS total FROM held JOIN sums ON held.k = sums.k;
     CREATE VIEW now_in AS SELECT k, v FROM latest;
     CREATE VIEW too_late AS SELECT k, _reason FROM s$late;
     CREATE STREAM again TIMELINE ts AS SELECT a.k, a.v, b.ts FROM s a
@@ -43,7 +44,7 @@ MADE = """
     CREATE VIEW agains AS SELECT a.k, COUNT(*) AS n FROM again [RANGE 10 SECONDS] a JOIN held ON held.k = a.k
       GROUP BY a.k;
 """
-VIEWS = ("held", "sums", "named", "now_in", "too_late", "again", "alone", "agains")
+VIEWS = ("held", "sums", "shares", "named", "now_in", "too_late", "again", "alone", "agains")
 
 
 def insert(db: Database, stream: str, *given: tuple[int, int, int]) -> None:
@@ -61,7 +62,7 @@ def everything(db: Database, names: dict[str, str]) -> dict[str, object]:
 def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> None:
     """A store in which names change equals one in which they do not, also after a restart."""
     store = str(tmp_path / "store")
-    names = {"held": "kept", "named": "by_name", "again": "once more"}
+    names = {"held": "kept", "sums": "all sums", "named": "by_name", "again": "once more"}
     with (
         everview.connect(str(tmp_path / "always"), spark, partitions=2) as always,
         everview.connect(store, spark, partitions=2) as db,
@@ -77,6 +78,7 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
         db.execute("""
             ALTER STREAM s RENAME TO `my stream`; ALTER VIEW held RENAME TO kept;
             ALTER TABLE names RENAME TO People; ALTER VIEW named RENAME TO by_name;
+            ALTER VIEW sums RENAME TO `all sums`; -- `shares` joins its inputs in the order of names
             ALTER STREAM `my stream` RENAME TO t; ALTER STREAM latest RENAME TO newest;
             ALTER STREAM again RENAME TO `once more`;
         """)
@@ -93,6 +95,7 @@ def test_views_go_on_with_their_state(spark: SparkSession, tmp_path: Path) -> No
         assert everything(db, names) == everything(always, {})
         assert db.manifest().counts["t"] == always.manifest().counts["s"]
         assert not db.manifest().next, "no plan is outdated"
+        assert not any(kept.stays for kept in db.manifest().plans.values())
         assert rows(db.query("SELECT * FROM people")) == {(1, "uno"): 1, (2, "two"): 1}
         late = "SELECT k, v, _original FROM {}$late"
         assert rows(db.query(late.format("t"))) == rows(always.query(late.format("s")))

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+import everview
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog, ViewEntry
 from everview.errors import StoreError
+from everview.maintenance import check_at
 from everview.operators.columnar.frame import make_frame
 from everview.storage.check import check_store
 from everview.storage.manifest import Manifest
+from everview.storage.repair import RepairNotes, diagnose
 from everview.storage.runs import TraceId
 from everview.storage.store import Settings, Store
 from everview.storage.trace import Trace
@@ -118,3 +121,31 @@ def test_the_report_names_the_file_and_what_it_holds(
     with pytest.raises(SystemExit, match="1"):
         main(["check", "--path", str(tmp_path / "none")])
     assert "there is no Everview store" in capsys.readouterr().err
+
+
+def test_missing_manifests_are_noticed(tmp_path: Path) -> None:
+    """The last one, or all with the number of the last step; readers are warned."""
+    path = tmp_path / "store"
+    with everview.connect(str(path), partitions=1) as db:
+        db.execute("CREATE STREAM s (k INT, ts TIMESTAMP, TIMELINE ts)")
+        db.execute("INSERT INTO s VALUES (1, TIMESTAMP '2026-01-01 00:00:01')")
+        assert db.manifest().step == 1
+    (path / "manifests" / "00000001.json").unlink()
+    assert not check_at(str(path))[1]
+    with pytest.warns(UserWarning, match="the manifest of step 1 of .* is missing; .* after step 0"):
+        assert not Store.open(str(path)).manifest().counts
+    shutil.rmtree(path / "manifests")
+    (path / "everview.step").unlink()
+    report, well = check_at(str(path))
+    assert not well
+    assert "the manifests of " in str(report)
+    with pytest.warns(UserWarning, match="the manifests of .* are missing"):
+        Store.open(str(path)).manifest()
+    with (
+        everview.connect(str(path)) as db,
+        pytest.raises(StoreError, match=r"the manifests of .* are missing"),
+    ):
+        db.execute("INSERT INTO s VALUES (2, TIMESTAMP '2026-01-01 00:00:01')")
+    notes = RepairNotes()
+    diagnose(Store.open(str(path)), notes)
+    assert notes.unmendable == ["which rows were inserted into 's' is not known any more"]

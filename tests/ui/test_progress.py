@@ -9,8 +9,10 @@ import signal
 import pytest
 from rich.console import Console
 
-from everview.catalog import Alteration
+from everview.algebra.time import DAY
+from everview.catalog import Alteration, ViewEntry
 from everview.pipeline import Progress
+from everview.query.describe import default_history
 from everview.storage.manifest import Manifest
 from everview.ui.progress import Meter, Summary, step_line
 from everview.ui.signals import catch_stop_signals
@@ -76,6 +78,17 @@ def test_a_run_that_found_nothing_does_not_count_its_steps() -> None:
         "3 rows of s wait: …",
         "",
         "look: everview query 'SELECT * FROM v'",
+    ]
+
+
+def test_what_new_views_keep_is_said() -> None:
+    views = [ViewEntry("v", "…", history=DAY), ViewEntry("w", "…", history=7 * DAY, least_changes=1000)]
+    assert default_history(views[:1]) == "", "it was given with the view"
+    summary = Summary(bound=1_000_000, history=default_history(views))
+    assert summary.lines(Manifest(1, 1_000_000)) == [
+        "nothing new; known up to 1970-01-01T00:00:01.000000",
+        "",
+        "history of new views: 1 WEEK, and the last 1,000 changes; WITH (history => …) sets it",
     ]
 
 

@@ -46,12 +46,15 @@ def test_a_script_is_run_and_run_again(call: Call, tmp_path: Path) -> None:
     assert "known up to 2026-01-01T00:00:03.999999" in summary
     assert "stream  rows  late  rejected\ncame    3     0     1" in summary
     assert "view      changes\nheld      2\n" in summary
+    kept = "history of new views: 1 WEEK, and the last 1,000,000 changes; WITH (history => …) sets it"
+    assert f"\n\n{kept}\n\nlook: " in summary
     assert f"look: everview query 'SELECT * FROM came$rejected' --path {store}" in summary
 
     put(tmp_path / "in", "2.csv", "v5,bus,2026-01-01 00:00:02", "v6,bus,2026-01-01 00:00:12")
     again = call("run", str(script), "--path", store, "--finish")
     assert again.code == 0
     assert "came    1     1     0" in again.out
+    assert "history" not in again.out, "it is said when a view is created"
     assert "known to the end" in again.out
     assert "came$late" in again.out
 

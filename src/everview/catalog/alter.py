@@ -35,8 +35,8 @@ _OF_THE_SYSTEM = ("$late", "$rejected", "$next")
 class Alteration:
     """A change that a step of a store has made to a name.
 
-    Either the new name, or the columns that were added, and how many there were before. Files and manifests
-    of earlier steps know the entry as it was before.
+    Either the new name, or the columns that were added, and how many there were before; if neither, the
+    entry was dropped. Files and manifests of earlier steps know the entry as it was before.
     """
 
     step: int
@@ -44,6 +44,11 @@ class Alteration:
     new_name: str = ""
     columns: int = 0
     added: tuple[str, ...] = ()
+
+    @property
+    def drops(self) -> bool:
+        """Whether the entry was dropped: another one may have its name since."""
+        return not self.new_name and not self.added
 
 
 def with_columns(entry: FedEntry, fields: Sequence[Field], defaults: Defaults) -> FedEntry:

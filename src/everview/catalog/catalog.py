@@ -164,6 +164,14 @@ class Catalog:
             self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
         return gone
 
+    def date_drops(self, names: Iterable[str], step: int, oldest: int) -> None:
+        """Record the step in which entries were dropped; `oldest` is the step of the oldest manifest.
+
+        Only a repair reads this, to go on from an earlier manifest: older drops are forgotten.
+        """
+        known = [a for a in self.alterations if not a.drops or a.step > oldest]
+        self.alterations = (*known, *(Alteration(step, name) for name in names))
+
     def add_columns(self, name: str, fields: Sequence[Field], defaults: Defaults) -> None:
         """Add columns to a stream or a table; the views that read it go on to read those that there were."""
         entry = self.get(name)

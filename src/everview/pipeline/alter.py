@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -105,7 +105,8 @@ def rename_entry(writer: StoreWriter, views: CompiledStore, after: Catalog, old:
         wanted = manifest.stored_plans()
         new_plans = [plan for plan in plans.changed() if plan.digest in wanted]
         save_plans(writer.store.files, new_plans, renamed.stored_plans())
-        _require_same_plans(writer, after, manifest, views, plans, {old: new})
+        _require_same_meaning(after, manifest, views, before, plans, {old: new})
+        manifest = _with_compiled_plans(writer, after, manifest, views, before, {old: new})
         after.alterations = (*after.alterations, done)
         writer.store.save_catalog(after, replace(manifest, step=done.step))
 
@@ -178,20 +179,59 @@ class _RenamedPlans:
         return replace(found, plans=kept, next=next_)
 
 
-def _require_same_plans(
-    writer: StoreWriter,
+def _require_same_meaning(
     catalog: Catalog,
     manifest: Manifest,
     views: CompiledStore,
+    before: Manifest,
     plans: _RenamedPlans,
     names: Mapping[str, str],
 ) -> None:
-    """Raise an error if a view would be compiled to another plan than before, but for the new name."""
-    stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
-    now = compile_store(catalog.copy(), manifest.starts, None, stored)
-    for name, view in views.views.items():
+    """Raise an error if a view would mean something else than before, but for the new name.
+
+    Rules are left out: what they make of a query depends on its names, as joins of equal cost are ordered by
+    the names of their inputs.
+    """
+    then = compile_store(views.catalog.copy(), before.starts, rules=())
+    now = compile_store(catalog.copy(), manifest.starts, rules=())
+    for name, view in _concerned(then, names):
         if now.views[names.get(name, name)].compiled != plans.rename(view.compiled):
             raise CatalogError(
                 f"with another name of '{next(iter(names))}' the view '{name}' would mean something else",
                 next_step="choose another name",
             )
+
+
+def _with_compiled_plans(
+    writer: StoreWriter,
+    catalog: Catalog,
+    manifest: Manifest,
+    views: CompiledStore,
+    before: Manifest,
+    names: Mapping[str, str],
+) -> Manifest:
+    """Return the manifest with the plans to which views are compiled by their new names.
+
+    A view that was not outdated before is not outdated then, also where rules make another plan of it.
+    """
+    stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
+    now = compile_store(catalog.copy(), manifest.starts, None, stored)
+    kept, next_ = dict(manifest.plans), dict(manifest.next)
+    for old, view in _concerned(views, names):
+        name, known = names.get(old, old), view.compiled.digest
+        compiled = now.views[name].compiled.digest
+        if old in before.plans and before.plans[old].compiled == known:
+            kept[name] = replace(kept[name], compiled=compiled)
+        if old in before.plans and before.plans[old].refused == known:
+            kept[name] = replace(kept[name], refused=compiled)
+        if old in before.next and before.next[old].compiled == known:
+            next_[name] = replace(next_[name], compiled=compiled)
+    return replace(manifest, plans=kept, next=next_)
+
+
+def _concerned(views: CompiledStore, names: Mapping[str, str]) -> Iterator[tuple[str, CompiledView]]:
+    """Yield the views that are renamed, or read what is."""
+    for old in names:
+        for name in (old, *views.catalog.dependants(old)):
+            if name in views.views:
+                yield name, views.views[name]

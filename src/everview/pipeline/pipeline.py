@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -41,7 +40,7 @@ from everview.query.questions import FEW_ROWS, StoreSnapshot, require_going_on, 
 from everview.sql import declare
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import AddColumns, Rename, Selection
-from everview.storage.altered import PARTS_BY_NAME
+from everview.storage.altered import without_names
 from everview.storage.arrivals import Arrived, Progress
 from everview.storage.store import Settings, Store
 
@@ -242,13 +241,8 @@ class Pipeline(StoreWriter):
         """Remove the traces of names that were dropped."""
         with self.one_at_a_time:
             before = self.store.manifest()
-            parts: dict[str, Any] = {
-                part: {
-                    n: v for n, v in getattr(before, part).items() if n.casefold() in views.catalog.entries
-                }
-                for part in PARTS_BY_NAME
-            }
-            after = replace(before, step=before.step + 1, **parts)
+            known = views.catalog.entries
+            after = replace(without_names(before, lambda name: name not in known), step=before.step + 1)
             self.store.write_manifest(forget(after, views.catalog, views.operator_names()))
 
     def plan_rewind(self, catalog: Catalog, to: Chronon, reject_after: Chronon | None) -> StoreRewind:

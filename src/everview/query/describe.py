@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,11 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
                 "does not read": _added_since(entry, facts.catalog),
                 **used,
             }
+
+
+def default_history(entries: Iterable[Entry]) -> str:
+    """Return what is kept of the changes of new views, if one of them does not say it; else nothing."""
+    return next((_history(e) for e in entries if isinstance(e, QueryEntry) and e.least_changes), "")
 
 
 def _history(entry: QueryEntry) -> str:

@@ -27,11 +27,27 @@ PARTS_BY_NAME = (
 
 def altered_manifest(manifest: Manifest, alteration: Alteration) -> Manifest:
     """Return a manifest from before an alteration with that alteration."""
+    if alteration.drops:
+        return without_names(manifest, lambda name: name == alteration.name.casefold())
     return (
         _rename_in_manifest(manifest, alteration)
         if alteration.new_name
         else _widen_manifest(manifest, alteration)
     )
+
+
+def without_names(manifest: Manifest, gone: Callable[[str], bool]) -> Manifest:
+    """Return a manifest without all that it has by some names, which are given in lower case."""
+    parts: dict[str, Any] = {
+        part: {n: value for n, value in getattr(manifest, part).items() if not gone(n.casefold())}
+        for part in PARTS_BY_NAME
+    }
+
+    def is_gone(trace: TraceId) -> bool:
+        owner = trace.owner.removesuffix(next_name(""))
+        return trace.kind not in ("state", "port") and gone(owner)
+
+    return replace(manifest, traces={t: r for t, r in manifest.traces.items() if not is_gone(t)}, **parts)
 
 
 def altered_since(manifest: Manifest, catalog: Catalog) -> Manifest:
@@ -42,16 +58,24 @@ def altered_since(manifest: Manifest, catalog: Catalog) -> Manifest:
     return manifest
 
 
-def name_at(catalog: Catalog, name: str, step: int) -> str:
-    """Return the name that an entry had in a step.
+def name_at(catalog: Catalog, name: str, step: int) -> str | None:
+    """Return the name that an entry had in a step; None if it was created after that.
 
-    >>> catalog = Catalog(alterations=(Alteration(3, "s", "t"), Alteration(5, "t", "u")))
+    Where another entry had its name before, and was renamed or dropped, it was created later.
+
+    >>> catalog = Catalog(alterations=(Alteration(3, "s", "t"), Alteration(5, "t", "u"), Alteration(7, "v")))
     >>> [name_at(catalog, "u", step) for step in (2, 3, 4, 5)]
     ['s', 't', 't', 'u']
+    >>> [name_at(catalog, name, 2) for name in ("s", "t", "v")], name_at(catalog, "v", 7)
+    ([None, None, None], 'v')
     """
     for alteration in reversed(catalog.alterations):
-        if alteration.step > step and alteration.new_name == name:
+        if alteration.step <= step:
+            break
+        if alteration.new_name == name:
             name = alteration.name
+        elif alteration.name.casefold() == name.casefold() and not alteration.added:
+            return None
     return name
 
 

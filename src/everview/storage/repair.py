@@ -106,8 +106,10 @@ def diagnose(store: Store, notes: RepairNotes) -> Diagnosis:
     problems = check_store(store).problems
     intact, bad = _intact_manifests(files)
     step, last = store.last_step(), intact[0] if intact else Manifest()
-    # Without the number of the last step, only Spark's log shows that a manifest is missing.
+    # Without the number of the last step, only Spark's log shows that a manifest is missing, and the copy of
+    # the catalog that all are.
     lost = step > last.step or not (files.exists(STEP_FILE) or _agrees(files, last))
+    lost = lost or (not intact and files.exists(CATALOG_COPY))
     if not intact and lost:
         notes.actions.append("all manifests are damaged or missing: the store begins again")
     elif step > last.step:
@@ -313,8 +315,9 @@ def _with_found_rows(
                 run = _placed(run, len(frame.columns) - len(CHANGE), entry.name, catalog)
                 manifest = _with_run(manifest, entry, trace, run, frame)
                 rows = format_count(run.rows, "late row" if kind == "late" else "row")
+                verb = "is" if run.rows == 1 else "are"
                 notes.actions.append(
-                    f"{rows} of '{entry.name}', inserted in step {run.step}, are taken from {run.path}"
+                    f"{rows} of '{entry.name}', inserted in step {run.step}, {verb} taken from {run.path}"
                 )
     return manifest
 
@@ -322,8 +325,8 @@ def _with_found_rows(
 def _files_of(files: Files, trace: TraceId, step: int, catalog: Catalog) -> Iterator[Listed]:
     """Yield the files of a trace after a step: a folder has the name that its entry had in the step."""
     entry = catalog.get(trace.owner)
-    names = {name_at(catalog, entry.name, s) for s in (step, *(a.step for a in catalog.alterations))}
-    for name in sorted({entry.name, *names}):
+    then = [name_at(catalog, entry.name, s) for s in (step, *(a.step for a in catalog.alterations))]
+    for name in sorted({entry.name, *(name for name in then if name is not None)}):
         for file in files.list_files(TraceId(trace.kind, name).folder, recursive=False):
             written = _WRITTEN.fullmatch(file.path.rsplit("/", 1)[-1])
             if written is not None and name_at(catalog, entry.name, int(written[1])) == name:

@@ -28,6 +28,7 @@ One process writes, under a lock; any number read, without one.
 from __future__ import annotations
 
 import json
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -282,27 +283,36 @@ class Store:
 
     def last_step(self) -> int:
         """Return the number of the last step that is known to have ended, also if its manifest is gone."""
-        steps = manifests.list_steps(self.files)
+        return max([*manifests.list_steps(self.files)[-1:], self._marked_step()])
+
+    def _marked_step(self) -> int:
+        """Return the last step by the file that has its number; 0 without one."""
         mark = self._read_if_there(STEP_FILE) or b""
-        return max([*steps[-1:], int(mark) if mark.isdigit() else 0], default=0)
+        return int(mark) if mark.isdigit() else 0
+
+    def oldest_step(self) -> int:
+        """Return the step of the oldest manifest that is kept; 0 before the first."""
+        return next(iter(manifests.list_steps(self.files)), 0)
 
     def require_last_manifest(self, found: Manifest) -> None:
-        """Raise an error if there was a later manifest than this one."""
+        """Raise an error if there was a later manifest than this one, or if all are gone."""
         if self.last_step() > found.step:
             raise StoreError(
                 f"a manifest of {self.files} is missing: step {self.last_step()} was the last, "
                 f"and the last manifest is that of step {found.step}",
                 next_step=MEND_OR_RESTORE,
             )
+        if self._has_had_manifests() and not manifests.list_steps(self.files):
+            raise StoreError(f"the manifests of {self.files} are missing", next_step=MEND_OR_RESTORE)
 
     def manifest(self) -> Manifest:
         """Return the last manifest; before the first step an empty one, of step 0.
 
         A writer gets an error for a damaged file, and at the start for a missing one; a reader gets the
-        manifest before a damaged one, and a warning.
+        manifest before a damaged or missing one, and a warning.
         """
         if self._lock is None:
-            return manifests.read_latest(self.files, only_reading=True) or Manifest()
+            return self._manifest_to_read()
         if self._last is not None:
             return self._last  # who holds the lock wrote it
         found = manifests.read_latest(self.files) or Manifest()
@@ -311,6 +321,24 @@ class Store:
             manifests.check_runs(self.files, found)
             self._checked = True
         return found
+
+    def _manifest_to_read(self) -> Manifest:
+        """Return the last manifest that there is; warn if it was not the last."""
+        marked = self._marked_step()  # first, as it is written after its manifest
+        found = manifests.read_latest(self.files, only_reading=True)
+        if found is None and self._has_had_manifests():
+            warnings.warn(f"the manifests of {self.files} are missing", stacklevel=3)
+        elif found is not None and marked > max(found.step, *manifests.list_steps(self.files)):
+            warnings.warn(
+                f"the manifest of step {marked} of {self.files} is missing; "
+                f"reading the store as it was after step {found.step}",
+                stacklevel=3,
+            )
+        return found or Manifest()
+
+    def _has_had_manifests(self) -> bool:
+        """Return whether a manifest was ever written: the copy of a catalog is written after one."""
+        return self.files.exists(CATALOG_COPY)
 
     def trace(self, manifest: Manifest, trace: TraceId, policy: Policy | None = None) -> Trace:
         """Return a trace in the state of a manifest."""

@@ -23,6 +23,7 @@ from everview.database import (
     status_at,
 )
 from everview.errors import CatalogError, EverviewError, StoreError
+from everview.query.describe import default_history
 from everview.query.report import Report
 from everview.server.access import LocalAccess, StoreAccess
 from everview.ui import DEFAULT_PATH
@@ -72,11 +73,13 @@ def _running_store(path: str) -> Iterator[RunningStore]:
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
     with print_until_closed(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
-        before = db.manifest()
+        before, known = db.manifest(), set(db.catalog.entries)
         summary.before, summary.bound = before.counts, before.bound
         db.show_backfill(meter.show_text)
         yield RunningStore(db, meter, summary, stop, sys.stdout, sys.stderr)
         summary.follow_names(db.catalog.alterations, before.step)
+        known |= {a.new_name.casefold() for a in db.catalog.alterations if a.step > before.step}
+        summary.history = default_history(e for name, e in db.catalog.entries.items() if name not in known)
         with meter.pause():
             print("\n".join(summary.lines(db.manifest(), db.status().waits)))
 

@@ -100,6 +100,7 @@ class Summary:
     bound: Chronon = -INFINITY - 1  # of the store, before the run
     before: Mapping[str, Sequence[int]] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
+    history: str = ""  # what the views keep that the run has created, unless they say it
 
     def step(self, step: Progress) -> None:
         """Add a step that has ended."""
@@ -131,6 +132,8 @@ class Summary:
             lines += ["", *_table(["stream", "rows", "late", "rejected"], came)]
         if moved and self.changes:
             lines += ["", *_table(["view", "changes"], [[n, f"{k:,}"] for n, k in self.changes.items()])]
+        if self.history:
+            lines += ["", f"history of new views: {self.history}; WITH (history => …) sets it"]
         look = [
             self._query(f"SELECT * FROM {_beside(name, kind)}")
             for name, (_, late, rejected) in new.items()
