@@ -190,7 +190,11 @@ class Files:
 
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Write a frame; return its path or address, and its size in bytes."""
-        return path, self.write_frame(path, frame)
+        return self.save_encoded(path, encode_frame(frame, self.local))
+
+    def save_encoded(self, path: str, data: memoryview) -> tuple[str, int]:
+        """Write the bytes of a frame; return its path or address, and its size in bytes."""
+        return path, self._write_sealed(path, data)
 
     def read_frame(
         self,

@@ -15,12 +15,13 @@ from itertools import count
 from typing import TypeAlias
 
 from everview.algebra.time import INFINITY, LEAST
-from everview.operators.columnar.hashing import Ints, combine_hashes
+from everview.operators.columnar.hashing import MEMBER, Ints, combine_hashes
 from everview.operators.columnar.lazy import np, pl
 
 FROM, UNTIL, N = "_from", "_until", "_n"
 HASH = "_hash"
 CHANGE = (FROM, UNTIL, N)
+_KEPT_NAMES = (*CHANGE, MEMBER)
 BEFORE_ALL = LEAST - 1  # the bound before the first step; all rows begin after it
 
 Frame: TypeAlias = "pl.DataFrame"
@@ -78,13 +79,13 @@ def pick_columns(frame: Frame, columns: Mapping[str, str]) -> Frame:
 
 def name_right_columns(frame: Frame) -> Frame:
     """Return the columns c0, c1, … of a right input as r0, r1, …, beside the left ones."""
-    return _renamed(frame, [c if c in CHANGE else f"r{c[1:]}" for c in frame.columns])
+    return _renamed(frame, [c if c in _KEPT_NAMES else f"r{c[1:]}" for c in frame.columns])
 
 
 def name_by_position(frame: Frame) -> Frame:
     """Return the frame with the columns of its record named c0, c1, … again, in their order."""
     numbers = count()
-    return _renamed(frame, [c if c in CHANGE else f"c{next(numbers)}" for c in frame.columns])
+    return _renamed(frame, [c if c in _KEPT_NAMES else f"c{next(numbers)}" for c in frame.columns])
 
 
 def _renamed(frame: Frame, names: list[str]) -> Frame:
