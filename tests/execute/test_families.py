@@ -25,7 +25,6 @@ from everview.plan.stages import Port
 from everview.sql import plan_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
-from tests.operators.harness import each_seed
 from tests.sql.oracle import catalog
 
 MEMBERS = 4
@@ -136,7 +135,7 @@ def plain_row(row: dict[str, object]) -> str:
     return repr((values, sorted(sums, key=repr)))
 
 
-@each_seed(len(KINDS))
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 6), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_family_equals_its_members(
     seeds: range, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -143,6 +143,28 @@ def _sum_rows(frame: Frame) -> Frame:
     return sum_by_key(frame, keys, [N]).filter(pl.col(N) != 0).select(frame.columns)
 
 
+def sum_begun(frame: Frame, bound: int) -> Frame:
+    """Sum n over rows of equal record and end that begin by the bound; no snapshot from the bound on changes.
+
+    What is left of such rows begins with the last of them.
+
+    >>> rows = make_frame({"v": [1, 1, 2, 2]}, [(0, 9, 1), (3, 9, -1), (1, 9, 1), (6, 9, -1)])
+    >>> sum_begun(rows, 5).rows()
+    [(2, 6, 9, -1), (2, 1, 9, 1)]
+    """
+    begun = frame.get_column(FROM) <= bound
+    if begun.sum() < 2:
+        return frame
+    old = frame.filter(begun)
+    keys = [c for c in frame.columns if c not in (FROM, N)]
+    equal = [comparable_form(old, k).alias(f"_eq{i}") for i, k in enumerate(keys)]
+    grouped = old.group_by(equal, maintain_order=True).agg(
+        pl.col(keys).first(), pl.col(FROM).max(), pl.col(N).sum()
+    )
+    left = grouped.filter(pl.col(N) != 0).select(frame.columns)
+    return stack_frames([frame.filter(~begun), left])
+
+
 def _hash_columns(frame: Frame, *columns: str) -> Ints:
     """Return a hash of some integer columns."""
     return combine_hashes([frame[c].to_numpy() for c in columns])
