@@ -226,6 +226,22 @@ class StatefulOperator(Operator, ABC):
         return tuple((i,) * len(self.inputs) for i in range(len(self.inputs[0].types)))
 
     @property
+    def runs_in_family(self) -> bool:
+        """Whether increment and compaction take `_member`, where rows have it, as part of every key.
+
+        Then operators of one family are evaluated at once, over all their rows (`columnar/family.py`).
+        """
+        return False
+
+    @property
+    def family(self) -> tuple[object, ...] | None:
+        """What the operators of a family share: all but their inputs, of which only the types matter."""
+        if not self.runs_in_family:
+            return None
+        values = (getattr(self, f.name) for f in fields(self) if f.init and f.name != "rows")
+        return self.kind, *(v.types if isinstance(v, Operator) else v for v in values)
+
+    @property
     @abstractmethod
     def state(self) -> tuple[StatePart, ...]:
         """The parts of the state that can have rows."""

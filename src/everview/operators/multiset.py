@@ -33,6 +33,10 @@ class MultisetOperator(StatefulOperator):
         self._set_types(self.left.types)
 
     @property
+    def runs_in_family(self) -> bool:
+        return True
+
+    @property
     def state(self) -> tuple[StatePart, ...]:
         return StatePart.of("left", self.rows_of(0)), StatePart.of("right", self.rows_of(1))
 
