@@ -199,8 +199,8 @@ def _(node: N.Window, lower: Lowering) -> P.Operator:
 
 def _arrival_order(node: N.Node) -> tuple[int, ...]:
     """Return the columns that order rows: the time line, the SEQUENCE BY columns, then all others."""
-    base = N.base_of(node)
-    sequence = base.sequence if isinstance(base, N.Stream) else ()
+    stream = N.stream_of(node)
+    sequence = () if stream is None else stream.sequence
     line = node.schema.timeline
     first = [] if line is None else [node.schema.index(line)]
     named = [node.schema.index(node.schema.find(name)) for name in sequence]
