@@ -298,4 +298,4 @@ def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
     buckets = None
     if part.expires_within is not None:
         buckets = ExpiryBuckets(part.expires_within, min(_BUCKETS, part.expires_within))
-    return Policy(buckets, _SMALL_RUN, fan, cancelling=part.may_cancel)
+    return Policy(buckets, _SMALL_RUN, part.fan or fan, cancelling=part.may_cancel)

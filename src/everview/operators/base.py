@@ -79,7 +79,8 @@ class StatePart:
 
     `until` says what ends a row whose end is not known. With `expires_within`, rows are laid out by their
     ends, so that whole files expire (paper 2, 5.3.2). Of a `queue` only the rows that are due are read.
-    `may_cancel` says that compaction can sum rows.
+    `may_cancel` says that compaction can sum rows, `fan` after how many small runs it does (None: as for
+    any state).
 
     >>> print(StatePart("left", "left input", 10_000_000)), print(StatePart("left", "left input", INFINITY))
     left input, 10 s
@@ -95,6 +96,7 @@ class StatePart:
     queue: bool = False
     may_cancel: bool = True
     growth: Growth = Growth.NO
+    fan: int | None = None
 
     @classmethod
     def of(cls, name: str, rows: InputRows, text: str = "") -> StatePart:

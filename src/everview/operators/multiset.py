@@ -37,6 +37,11 @@ class MultisetOperator(StatefulOperator):
         return True
 
     @property
+    def method(self) -> str:
+        """The name of the technique."""
+        return "profile"
+
+    @property
     def state(self) -> tuple[StatePart, ...]:
         return StatePart.of("left", self.rows_of(0)), StatePart.of("right", self.rows_of(1))
 
