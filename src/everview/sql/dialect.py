@@ -94,7 +94,7 @@ class EverviewParser(QueryParser):
             )
         checks: list[exp.Expr] = []
         columns, lines, _ = self._columns(timelines=True, checks=checks)
-        source, idle, ahead, punctuate = None, None, None, None
+        source, idle, ahead, punctuate, options = None, None, None, None, None
         while self._curr:
             if self._match_text_seq("MAX"):
                 self._require_once(ahead)
@@ -111,6 +111,9 @@ class EverviewParser(QueryParser):
             elif self._match(TokenType.FROM):
                 self._require_once(source)
                 source = self._source()
+            elif self._match(TokenType.WITH):
+                self._require_once(options)
+                options = self._parse_wrapped_csv(self._expectation)
             else:
                 break
         return ast.CreateStreamSyntax(
@@ -122,6 +125,7 @@ class EverviewParser(QueryParser):
             ahead=ahead,
             checks=checks,
             punctuate=punctuate,
+            options=options,
         )
 
     def _condition(self, parse: Callable[[], exp.Expr | None]) -> exp.Expr:
@@ -275,6 +279,20 @@ class EverviewParser(QueryParser):
                 return ast.OptionSyntax(this=name, value=value)
         self._retreat(index)
         return self._parse_unary()
+
+    def _expectation(self) -> exp.Expr | None:
+        """Parse distinct(column) => value, or another option."""
+        index = self._index
+        if self._match(TokenType.DISTINCT):
+            name = exp.Identifier(this="distinct", quoted=False).update_positions(self._prev)
+            if self._match(TokenType.L_PAREN):
+                column = self._name("a column")
+                self._match_r_paren()
+                if self._match(TokenType.FARROW):
+                    value = self._needed(self._placed(self._parse_term), "a value")
+                    return ast.OptionSyntax(this=name, value=value, column=column)
+            self._retreat(index)
+        return self._option()
 
     def _create_tagged(self) -> exp.Expr:
         name = self._new_name("the tagged stream")
