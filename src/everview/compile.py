@@ -366,17 +366,21 @@ def compile_store(
     stored: StoredViews | None = None,
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
+    planned_by: Mapping[str, Statistics] | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
-    New views are planned by `statistics`; by default those of `before`, or what the catalog declares.
+    New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
+    views `planned_by` says by which they were planned.
     """
     known = {} if before is None else before.views
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
-    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics)
+    if stored is not None:
+        planned_by = {n: kept.statistics for n, kept in stored.plans.items() if kept.statistics is not None}
+    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -413,6 +417,7 @@ class _StoreCompiler:
     stored: StoredViews | None
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
+    planned_by: Mapping[str, Statistics]
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -454,9 +459,8 @@ class _StoreCompiler:
 
         So a view keeps its plan while a store measures, and equal views share one.
         """
-        kept = None if self.stored is None else self.stored.plans.get(name)
-        if kept is not None and kept.statistics is not None:
-            return kept.statistics
+        if name in self.planned_by:
+            return self.planned_by[name]
         old = self.known.get(name)
         for view in (*([] if old is None else [old]), *self.found.values(), *self.known.values()):
             if view.statistics is not None and view.meaning == meaning:

@@ -312,7 +312,8 @@ def _(operator: P.DistinctOperator, inputs: Sequence[Flow], known: Statistics) -
     elif flow.closed:
         # If ends come in any order, as of pairs of rows, only the row that ends last extends what is covered:
         # of the k·k pairs of k rows on each side, those of one in two new rows.
-        later = 1.0 if operator.rows_of(0).in_order else min(0.5 / math.sqrt(flow.holds / records), 1.0)
+        copies = flow.holds / records
+        later = 1.0 if operator.rows_of(0).in_order or copies < 0.25 else 0.5 / math.sqrt(copies)
         rate = _touched(records, flow.rate * later, known.step)
         made = Flow(rate, 2 * rate, holds, holds, flow.values, flow.grain, extends=True)
         state = {"covered": holds}

@@ -24,13 +24,14 @@ class RelationStatistics:
     """Of a stream its rows a second, of a table its rows; `values` has the different values of each column.
 
     None: each row has a value of its own. `known` says where the rate or the rows are from: assumed,
-    declared or measured.
+    declared or measured. `declared` says that a rate was declared, whatever has been measured since.
     """
 
     rate: float = ASSUMED_RATE
     rows: float | None = None
     values: tuple[float | None, ...] = ()
     known: str = "assumed"
+    declared: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _declared(entry: StreamEntry | TableEntry) -> RelationStatistics:
     values = _values(entry.columns, {name: float(count) for name, count in expected.distinct})
     if expected.rate is None:
         return RelationStatistics(values=values)
-    return RelationStatistics(expected.rate, values=values, known="declared")
+    return RelationStatistics(expected.rate, values=values, known="declared", declared=True)
 
 
 def _values(columns: Schema, known: Mapping[str, float]) -> tuple[float | None, ...]:

@@ -145,9 +145,9 @@ class DefaultSyntax(exp.Expression):
 
 
 class ExplainSyntax(exp.Expression):
-    """EXPLAIN query, or EXPLAIN CREATE … AS query."""
+    """EXPLAIN [COST] query, or EXPLAIN [COST] CREATE … AS query."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "cost": False}
 
 
 class ShowSyntax(exp.Expression):
