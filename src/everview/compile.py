@@ -366,7 +366,7 @@ def compile_store(
     stored: StoredViews | None = None,
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
-    planned_by: Mapping[str, Statistics] | None = None,
+    planned_by: Mapping[str, Statistics | None] | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
@@ -379,7 +379,7 @@ def compile_store(
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
-        planned_by = {n: kept.statistics for n, kept in stored.plans.items() if kept.statistics is not None}
+        planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
     compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
     for entry in catalog:
         if isinstance(entry, QueryEntry):
@@ -417,7 +417,7 @@ class _StoreCompiler:
     stored: StoredViews | None
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
-    planned_by: Mapping[str, Statistics]
+    planned_by: Mapping[str, Statistics | None]
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -457,10 +457,11 @@ class _StoreCompiler:
     def _statistics_of(self, name: str, meaning: N.Node) -> Statistics:
         """Return the statistics by which a view is planned: those that it, or an equal one, was planned by.
 
-        So a view keeps its plan while a store measures, and equal views share one.
+        So a view keeps its plan while a store measures, and equal views share one. A view of a store that
+        kept none is planned by what is declared, which does not change.
         """
         if name in self.planned_by:
-            return self.planned_by[name]
+            return self.planned_by[name] or declared_statistics(self.catalog)
         old = self.known.get(name)
         for view in (*([] if old is None else [old]), *self.found.values(), *self.known.values()):
             if view.statistics is not None and view.meaning == meaning:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -142,6 +143,19 @@ def test_a_view_keeps_its_plan_when_the_store_measures_other_rates() -> None:
     assert now.views["first"].physical == then.views["first"].physical
     assert now.views["equal"].physical == now.views["first"].physical, "equal views share all their state"
     assert now.views["other"].choices[0].chosen.text != now.views["first"].choices[0].chosen.text
+
+
+def test_a_view_of_a_store_that_kept_no_statistics_is_planned_by_what_is_declared() -> None:
+    then = measured_by(THEN)
+    kept = {"first": replace(then.views["first"].keep(), statistics=None)}
+    stored = StoredViews(kept, {}, (), load_no_plan)
+    stores = [
+        compile_store(then.catalog, None, None, stored, statistics=partial(rates_of, rates=rates))
+        for rates in (THEN, NOW)
+    ]
+    plans = [store.views["first"] for store in stores]
+    assert plans[0].compiled == plans[1].compiled
+    assert not plans[1].outdated
 
 
 def test_a_view_without_a_choice_keeps_no_statistics() -> None:

@@ -34,7 +34,7 @@ class MeasuredStore:
 
     statistics: Statistics
     state: Mapping[str, MeasuredSize] = field(default_factory=dict)
-    planned_by: Mapping[str, Statistics] = field(default_factory=dict)
+    planned_by: Mapping[str, Statistics | None] = field(default_factory=dict)
 
     def size_of(self, operators: Sequence[StatefulOperator]) -> MeasuredSize | None:
         """Return the state of some operators; None if the store runs none of them."""
