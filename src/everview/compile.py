@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from everview import operators as P
 from everview.algebra import nodes as N
@@ -31,10 +31,12 @@ from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.operators.step_slices import domain_clock
 from everview.plan.domains import clock_of_domain, in_plan_of_events
+from everview.plan.estimates import flow_of_nodes
 from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
 from everview.plan.planned import PlannedNodes
+from everview.plan.statistics import Statistics, StatisticsOf, declared_statistics
 from everview.plan.views import (
     KeptPlan,
     LoadPlan,
@@ -45,7 +47,16 @@ from everview.plan.views import (
     load_no_plan,
     next_name,
 )
-from everview.rewrite import EVENT_RULES, FIRST_RULES, RULES, Rule, rewrite
+from everview.rewrite import (
+    EVENT_RULES,
+    FIRST_RULES,
+    RULES,
+    Choice,
+    Costs,
+    Rule,
+    rewrite,
+    rules_with_costs,
+)
 from everview.sql import check_conditions, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
@@ -61,7 +72,8 @@ class CompiledView:
 
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
-    of its domain. `first`: it is planned as by the releases that kept no plans.
+    of its domain. `choices` were made by cost, from `statistics`; None if there was nothing to choose.
+    `first`: it is planned as by the releases that kept no plans.
     """
 
     meaning: N.Node
@@ -71,6 +83,8 @@ class CompiledView:
     start: ViewStart | None = None
     kept: KeptPlan | None = None
     load: LoadPlan = field(default=load_no_plan, compare=False, repr=False)
+    choices: tuple[Choice, ...] = field(default=(), compare=False, repr=False)
+    statistics: Statistics | None = field(default=None, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
     first: bool = False
 
@@ -117,7 +131,8 @@ class CompiledView:
     def keep(self) -> KeptPlan:
         """Return what to remember of the plan that runs; outdated, if a view that it reads is."""
         current = not any(view.outdated for view in self._all_reads())
-        return KeptPlan(self.physical.digest, (self.compiled if current else self.physical).digest)
+        compiled = self.compiled if current else self.physical
+        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics)
 
     def _all_reads(self) -> Iterator[CompiledView]:
         for view in (*self.reads, *self.events):
@@ -221,22 +236,34 @@ def compile_plan(
     start: ViewStart | None = None,
     continuous: bool = True,
     rules: tuple[Rule, ...] = RULES,
+    find_statistics: Callable[[], Statistics] | None = None,
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
-    `start` says where a view begins that was created when the store had run.
+    `start` says where a view begins that was created when the store had run. Choices by cost are made from
+    the statistics that `find_statistics` returns, or from what the catalog declares.
     """
     views = views or {}
+    find = cache(find_statistics or partial(declared_statistics, catalog))
+    costs = Costs(flow_of_nodes(find))
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
-    better = rewrite(meaning, rules)  # rewrite/: algebra → better algebra
+    better = rewrite(meaning, rules_with_costs(rules, costs))  # rewrite/: algebra → better algebra
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
     first = rules is FIRST_RULES
-    return CompiledView(
-        meaning, better.fired, plan, reads, start, events=events, first=first
-    )  # plan/: → operators
+    choices = tuple(costs.choices.values())
+    used = find().only(_relation_names(plan)) if choices else None
+    return CompiledView(  # plan/: → operators
+        meaning, better.fired, plan, reads, start,
+        choices=choices, statistics=used, events=events, first=first,
+    )  # fmt: skip
+
+
+def _relation_names(plan: N.Node) -> set[str]:
+    """Return the streams and tables that a plan reads, also through views."""
+    return {node.name.casefold() for node in plan.walk() if isinstance(node, (N.Stream, N.Table))}
 
 
 def _events_of(plan: N.Node, views: Views) -> tuple[CompiledEventStream, ...]:
@@ -274,6 +301,7 @@ class CompiledStore:
     views: Views
     aside: frozenset[str] = frozenset()
     next: Mapping[str, P.Operator] = field(default_factory=dict)
+    statistics: StatisticsOf = field(default=declared_statistics, compare=False, repr=False)
 
     @cached_property
     def events(self) -> dict[str, CompiledEventStream]:
@@ -352,26 +380,36 @@ def compile_store(
     before: CompiledStore | None = None,
     stored: StoredViews | None = None,
     rules: tuple[Rule, ...] = RULES,
+    statistics: StatisticsOf | None = None,
+    planned_by: Mapping[str, Statistics | None] | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
+    New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
+    views `planned_by` says by which they were planned.
     """
     known = {} if before is None else before.views
-    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules)
+    if statistics is None:
+        statistics = declared_statistics if before is None else before.statistics
+    if stored is not None:
+        planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
+    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
     found = compiler.found
     if stored is not None:
         planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
-        return CompiledStore(catalog, found, frozenset(n for n in found if n in stored.aside), planned)
+        aside = frozenset(n for n in found if n in stored.aside)
+        return CompiledStore(catalog, found, aside, planned, statistics)
     if before is None:
-        return CompiledStore(catalog, found)
+        return CompiledStore(catalog, found, statistics=statistics)
     same = {name for name, view in found.items() if view is known.get(name)}
     planned = {name: plan for name, plan in before.next.items() if name in same}
-    return CompiledStore(catalog, found, _with_readers(catalog, found, before.aside & same), planned)
+    aside = _with_readers(catalog, found, before.aside & same)
+    return CompiledStore(catalog, found, aside, planned, statistics)
 
 
 def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> frozenset[str]:
@@ -393,6 +431,8 @@ class _StoreCompiler:
     known: Views
     stored: StoredViews | None
     rules: tuple[Rule, ...]
+    statistics: StatisticsOf
+    planned_by: Mapping[str, Statistics | None]
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -421,10 +461,27 @@ class _StoreCompiler:
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
             else:
-                old = compile_plan(meaning, self.catalog, self.found, start, rules=self.rules)
+                find = partial(self._statistics_of, entry.name, meaning)
+                old = compile_plan(
+                    meaning, self.catalog, self.found, start, rules=self.rules, find_statistics=find
+                )
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
+
+    def _statistics_of(self, name: str, meaning: N.Node) -> Statistics:
+        """Return the statistics by which a view is planned: those that it, or an equal one, was planned by.
+
+        So a view keeps its plan while a store measures, and equal views share one. A view of a store that
+        kept none is planned by what is declared, which does not change.
+        """
+        if name in self.planned_by:
+            return self.planned_by[name] or declared_statistics(self.catalog)
+        old = self.known.get(name)
+        for view in (*([] if old is None else [old]), *self.found.values(), *self.known.values()):
+            if view.statistics is not None and view.meaning == meaning:
+                return view.statistics
+        return self.statistics(self.catalog)
 
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""

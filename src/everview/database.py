@@ -17,7 +17,7 @@ from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, Strea
 from everview.compile import CompiledStore, check_event_stream
 from everview.errors import EverviewError, PlanError, StoreError
 from everview.explain import explain_script, explain_statements
-from everview.plan.explain import Explanation
+from everview.plan.explain import Explanation, MeasuredStore
 from everview.query.admit import admission_report
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
@@ -91,7 +91,11 @@ class Database:
             case S.Select(query):
                 return self._answer(query)
             case S.Explain() | S.ExplainCreate():
-                return str(explain_statements(iter([statement]), self._catalog, self.manifest().starts))
+                manifest = self.manifest()
+                measured = self._measured(manifest)
+                return str(
+                    explain_statements(iter([statement]), self._catalog, manifest.starts, measured=measured)
+                )
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 aside = self.manifest().aside if kind == "VIEWS" else {}
@@ -352,10 +356,19 @@ class Database:
             raise PlanError(f"since: {since!r} is no step", next_step="give the number of a step")
         return self._pipeline.changes(self._views(), view, encoding, since)
 
-    def explain(self, sql: str) -> Explanation:
-        """Return the plan of a script: it prints as text, and a notebook shows it as a picture."""
+    def explain(self, sql: str, cost: bool = False) -> Explanation:
+        """Return the plan of a script: it prints as text, and a notebook shows it as a picture.
+
+        With `cost`, operators have figures: estimated, and as the store has measured them.
+        """
         self._pipeline.check()
-        return explain_script(sql, self._catalog, self.manifest().starts)
+        manifest = self.manifest()
+        return explain_script(sql, self._catalog, manifest.starts, cost, self._measured(manifest))
+
+    def _measured(self, manifest: Manifest) -> MeasuredStore:
+        from everview.storage.statistics import measure_store
+
+        return measure_store(manifest, self._catalog)
 
     def view(self, name: str) -> ChartView:
         """Return a view for charts: `db.view("v").plot()` draws its numbers over time."""
@@ -415,9 +428,30 @@ class Database:
         return self._pipeline.store.manifest()
 
 
-def explain_text(script: str, catalog: Catalog | None = None, format: str = "text") -> str:
-    """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run."""
-    return explain_script(script, catalog).shown(format)
+def explain_text(
+    script: str,
+    catalog: Catalog | None = None,
+    format: str = "text",
+    cost: bool = False,
+    path: str | None = None,
+) -> str:
+    """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run.
+
+    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well.
+    """
+    measured = None if path is None or catalog is None else _measured_at(path, catalog)
+    return explain_script(script, catalog, None, cost, measured).shown(format)
+
+
+def _measured_at(path: str, catalog: Catalog) -> MeasuredStore | None:
+    """Return what the store at a path has measured, read without Spark; None if there is no store."""
+    from everview.storage.files import Files
+    from everview.storage.statistics import measure_store
+    from everview.storage.store import SETTINGS_FILE, Store
+
+    if not Files(path).exists(SETTINGS_FILE):
+        return None
+    return measure_store(Store.open(path).manifest(), catalog)
 
 
 def bind_question(

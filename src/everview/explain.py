@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, EventStreamEntry, ViewEntry
 from everview.compile import (
     CompiledStore,
+    CompiledView,
     check_event_stream,
     compile_plan,
     compile_store,
     stream_facts,
 )
-from everview.plan.explain import ExplainedPlan, Explanation, explain_plans
+from everview.plan.estimates import Estimates
+from everview.plan.explain import ExplainedPlan, Explanation, Figures, MeasuredStore, explain_plans
+from everview.plan.statistics import declared_statistics
 from everview.plan.views import ViewStart
 from everview.sql import bind_script, declare
 from everview.sql import statements as S
 
 
 def explain_script(
-    script: str, catalog: Catalog | None = None, starts: Mapping[str, ViewStart] | None = None
+    script: str,
+    catalog: Catalog | None = None,
+    starts: Mapping[str, ViewStart] | None = None,
+    cost: bool = False,
+    measured: MeasuredStore | None = None,
 ) -> Explanation:
     """Explain the plans of all views, event streams and queries in a script, as they would run.
 
-    A query is explained as a view. The catalog is not changed.
+    A query is explained as a view. The catalog is not changed. With `cost`, or if a statement says EXPLAIN
+    COST, operators have figures: those that are estimated, and those that a store has `measured`.
     """
     known = Catalog() if catalog is None else catalog.copy()
-    return explain_statements(_declared(script, known), known, starts)
+    return explain_statements(_declared(script, known), known, starts, cost, measured)
 
 
 def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
@@ -38,52 +47,80 @@ def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
 
 
 def explain_statements(
-    statements: Iterator[S.Statement], catalog: Catalog, starts: Mapping[str, ViewStart] | None = None
+    statements: Iterator[S.Statement],
+    catalog: Catalog,
+    starts: Mapping[str, ViewStart] | None = None,
+    cost: bool = False,
+    measured: MeasuredStore | None = None,
 ) -> Explanation:
     """Explain bound statements; the catalog has their streams, tables and views, and is not changed."""
-    created: list[S.Create] = []
-    plans = list(_explained_plans(statements, catalog, starts or {}, created))
+    explaining = _Explaining(starts or {}, measured, cost)
+    plans = list(explaining.plans(statements, catalog))
     shown = catalog.copy()
-    for each in created:
+    for each in explaining.created:
         shown.add(each.entry, replace=True)
-    return explain_plans(plans, shown)
+    known = declared_statistics(shown) if measured is None else measured.statistics
+    return explain_plans(plans, shown, Figures(Estimates(known), explaining.cost, measured))
 
 
 def _explained_events(store: CompiledStore, entry: EventStreamEntry) -> ExplainedPlan:
     stream = store.events[entry.name]
     events = stream.explained(stream_facts(store.catalog))
-    return ExplainedPlan(entry.kind, entry.name, stream.plan, stream.rules, stream.planned, events)
+    return ExplainedPlan(
+        entry.kind, entry.name, stream.plan, stream.rules, stream.planned, events, physical=stream.physical
+    )
 
 
-def _explained_plans(
-    statements: Iterator[S.Statement],
-    catalog: Catalog,
-    starts: Mapping[str, ViewStart],
-    created: list[S.Create],
-) -> Iterator[ExplainedPlan]:
-    """Yield the plans of statements; `created` gets those that are explained and not executed."""
-    store: CompiledStore | None = None
-    for statement in statements:
-        match statement:
-            case S.Create(entry, plan) if isinstance(entry, ViewEntry) and plan is not None:
-                store = compile_store(catalog, starts, store)
-                view = store.views[entry.name]
-                plan = N.View(entry.name, view.plan)
-                yield ExplainedPlan("view", entry.name, plan, view.rules, view.planned)
-            case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
-                check_event_stream(statement, catalog)
-                store = compile_store(catalog, starts, store)
-                yield _explained_events(store, entry)
-            case S.ExplainCreate(create):
-                created.append(create)
-                known = catalog.copy()
-                known.add(create.entry, create.replace)
-                yield from _explained_plans(iter([create]), known, starts, created)
-            case S.Create(entry, plan) if plan is not None:
-                store = compile_store(catalog, starts, store)
-                view = compile_plan(plan, catalog, store.views)
-                yield ExplainedPlan(entry.kind, entry.name, view.plan, view.rules, view.planned)
-            case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
-                store = compile_store(catalog, starts, store)
-                view = compile_plan(query.plan, catalog, store.views)
-                yield ExplainedPlan("query", None, view.plan, view.rules, view.planned)
+@dataclass
+class _Explaining:
+    """Compiles statements to explain; `created` has those that are explained and not executed."""
+
+    starts: Mapping[str, ViewStart]
+    measured: MeasuredStore | None
+    cost: bool
+    created: list[S.Create] = field(default_factory=list)
+
+    def _compiled(self, catalog: Catalog, store: CompiledStore | None) -> CompiledStore:
+        """Return the views of a catalog, planned by what the store knew when they were made."""
+        if self.measured is None:
+            return compile_store(catalog, self.starts, store)
+        measured, planned_by = self.measured.statistics.rounded(), self.measured.planned_by
+        return compile_store(
+            catalog, self.starts, store, statistics=lambda _: measured, planned_by=planned_by
+        )
+
+    def _query(self, plan: N.Node, catalog: Catalog, store: CompiledStore) -> CompiledView:
+        return compile_plan(plan, catalog, store.views, find_statistics=lambda: store.statistics(catalog))
+
+    def plans(self, statements: Iterator[S.Statement], catalog: Catalog) -> Iterator[ExplainedPlan]:
+        """Yield the plans of statements."""
+        store: CompiledStore | None = None
+        for statement in statements:
+            match statement:
+                case S.Create(entry, plan) if isinstance(entry, ViewEntry) and plan is not None:
+                    store = self._compiled(catalog, store)
+                    view = store.views[entry.name]
+                    yield _explained(view, "view", entry.name, N.View(entry.name, view.plan))
+                case S.Create(EventStreamEntry() as entry, plan) if plan is not None:
+                    check_event_stream(statement, catalog)
+                    store = self._compiled(catalog, store)
+                    yield _explained_events(store, entry)
+                case S.ExplainCreate(create, cost):
+                    self.cost = self.cost or cost
+                    self.created.append(create)
+                    known = catalog.copy()
+                    known.add(create.entry, create.replace)
+                    yield from self.plans(iter([create]), known)
+                case S.Create(entry, plan) if plan is not None:
+                    store = self._compiled(catalog, store)
+                    view = self._query(plan, catalog, store)
+                    yield _explained(view, entry.kind, entry.name, view.plan)
+                case S.Select(query) | S.Explain(query) | S.InsertQuery(_, query):
+                    self.cost = self.cost or (isinstance(statement, S.Explain) and statement.cost)
+                    store = self._compiled(catalog, store)
+                    view = self._query(query.plan, catalog, store)
+                    yield _explained(view, "query", None, view.plan)
+
+
+def _explained(view: CompiledView, kind: str, name: str | None, plan: N.Node) -> ExplainedPlan:
+    return ExplainedPlan(kind, name, plan, view.rules, view.planned, choices=view.choices)

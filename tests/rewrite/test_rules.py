@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from everview.algebra import nodes as N
 from everview.algebra.explain import explain
 from everview.catalog import Catalog
+from everview.plan.estimates import flow_of_nodes
+from everview.plan.statistics import declared_statistics
 from everview.reference.meaning import meaning
-from everview.rewrite import RULES, rewrite
+from everview.rewrite import RULES, Costs, rewrite, rules_with_costs
 from everview.rewrite.rules import Rule
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
@@ -81,7 +83,8 @@ def test_fixture(rule, regenerate: bool) -> None:  # type: ignore[no-untyped-def
     written = []
     for case in map(RuleCase.parse, path.read_text().split("-- title: ")[1:]):
         prepared = rewrite(plan_of(case.sql, known), case.rules).plan
-        after = explain(rewrite(prepared, (rule,)).plan)
+        costs = Costs(flow_of_nodes(lambda: declared_statistics(known)))
+        after = explain(rewrite(prepared, rules_with_costs((rule,), costs)).plan)
         written.append(str(replace(case, after=after)))
         assert regenerate or after == case.after, case.title
     assert written

@@ -14,6 +14,7 @@ from everview.catalog.entries import (
     AddedColumns,
     Entry,
     EventStreamEntry,
+    Expected,
     Lateness,
     Source,
     StreamEntry,
@@ -46,6 +47,8 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
                 out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
             out |= {"checks": list(entry.checks)} if entry.checks else {}
             out |= {} if entry.punctuate is None else {"punctuate": entry.punctuate}
+            out |= {} if entry.expected.rate is None else {"rate": entry.expected.rate}
+            out |= {"distinct": dict(entry.expected.distinct)} if entry.expected.distinct else {}
         case TaggedEntry():
             out |= {"over": entry.over, "key": list(entry.key), "delete_when": entry.delete_when}
         case TableEntry():
@@ -91,6 +94,7 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 max_ahead=None if ahead == "none" else ahead,
                 checks=tuple(d.get("checks", ())),
                 punctuate=d.get("punctuate"),
+                expected=Expected(d.get("rate"), tuple(d.get("distinct", {}).items())),
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":

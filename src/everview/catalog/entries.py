@@ -59,12 +59,24 @@ class AddedColumns:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """WITH (rate => …, distinct(column) => …): rows a second, and how many values columns have.
+
+    They change no answer: the optimiser and EXPLAIN use them until the store has measured its own.
+    """
+
+    rate: float | None = None
+    distinct: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """An append-only stream; without a source, its rows come from INSERT.
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
     A row for which one of the `checks` is false is rejected; one for which `punctuate` holds moves the bound
-    to its own timestamp. Both are SQL conditions over the stream's columns.
+    to its own timestamp. Both are SQL conditions over the stream's columns. `expected` is what is declared of
+    its rate and values.
     `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
     made; `created_as` is the name that it was made with, if it was renamed since. `additions` are those of
     columns by ALTER STREAM; they come last. `read_as` is set where files are read again that were first read
@@ -82,6 +94,7 @@ class StreamEntry:
     max_ahead: int | None = MAX_AHEAD
     checks: tuple[str, ...] = ()
     punctuate: str | None = None
+    expected: Expected = Expected()
     incarnation: int = field(default=0, compare=False)
     created_as: str | None = field(default=None, compare=False)
     additions: tuple[AddedColumns, ...] = field(default=(), compare=False)

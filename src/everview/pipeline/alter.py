@@ -26,7 +26,7 @@ from everview.ingest.replay import Replay, is_replayable, write_waiting_rows
 from everview.ingest.sources import open_source
 from everview.operators.base import stateful_operators
 from everview.pipeline.writer import StoreWriter
-from everview.plan.views import KeptPlan, NextPlan
+from everview.plan.views import NextPlan
 from everview.storage.altered import altered_manifest, with_owners
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read
 from everview.storage.manifest import Manifest
@@ -163,7 +163,13 @@ class _RenamedPlans:
             return digests.get(known, known)
 
         kept = {
-            view: KeptPlan(digest(plan.plan), digest(plan.compiled), plan.stays, digest(plan.refused))
+            view: replace(
+                plan,
+                plan=digest(plan.plan),
+                compiled=digest(plan.compiled),
+                refused=digest(plan.refused),
+                statistics=plan.statistics and plan.statistics.renamed(self._names),
+            )
             for view, plan in manifest.plans.items()
         }
         next_ = {

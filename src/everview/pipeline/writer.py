@@ -18,9 +18,11 @@ from everview.execute.kept import Kept
 from everview.execute.session import LOCAL, local_session, prepare_session, stop_session
 from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.sources import Sources
+from everview.plan.statistics import Statistics
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader
 from everview.storage.runs import bring_to_disk
+from everview.storage.statistics import measured_statistics
 from everview.storage.store import Store
 
 CLEAN_EVERY = 10  # steps after which files that are not needed any more are deleted
@@ -66,7 +68,11 @@ class StoreWriter:
         """Return the views of a catalog as they run in this store; those that have not changed are reused."""
         manifest = self.store.manifest()
         stored = StoredViews(manifest.plans, manifest.next, manifest.aside, self._load_plan)
-        return compile_store(catalog, manifest.starts, before, stored)
+        return compile_store(catalog, manifest.starts, before, stored, statistics=self._statistics)
+
+    def _statistics(self, catalog: Catalog) -> Statistics:
+        """Return the statistics by which new views are planned: those that the store has measured by now."""
+        return measured_statistics(self.store.manifest(), catalog).rounded()
 
     def kept(self, manifest: Manifest, catalog: Catalog, few: int = 0) -> Kept:
         """Return what the store has kept of its streams, tables and views."""

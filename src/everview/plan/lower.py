@@ -23,8 +23,8 @@ from everview.operators.aggregates.accumulators import AGGREGATE_FUNCTIONS, Aggr
 from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
+from everview.plan.copies import estimate_copies
 from everview.plan.lower_joins import LoweredInput, cast_to
-from everview.rewrite.estimates import estimate_copies
 from everview.temporal.ages import age
 from everview.temporal.life import life
 from everview.temporal.update_patterns import Pattern, edge

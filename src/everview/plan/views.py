@@ -13,6 +13,7 @@ from everview import operators as P
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, StreamEntry
 from everview.operators.step_slices import domain_clock
+from everview.plan.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,15 @@ class KeptPlan:
     They differ where the view has taken a new plan over while it ran: that one reads its streams only from
     then on. Compiled again to the same plan, a view is not outdated. `stays` says that it is, and keeps its
     plan: there is no instant at which another one could take over, or that one failed. `refused` is the
-    digest of one that failed, as compiled.
+    digest of one that failed, as compiled. `statistics` are those by which it was chosen among others, if
+    there was a choice: the view is compiled by them again, so that new ones do not change its plan.
     """
 
     plan: str
     compiled: str
     stays: bool = False
     refused: str = ""
+    statistics: Statistics | None = None
 
 
 @dataclass(frozen=True)

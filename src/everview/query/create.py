@@ -10,6 +10,7 @@ from everview.catalog import (
     MAX_AHEAD,
     Entry,
     EventStreamEntry,
+    Expected,
     Lateness,
     QueryEntry,
     Source,
@@ -35,6 +36,13 @@ def create_sql(entry: Entry, clock_grain: int) -> str:
     return "\n".join(_lines(entry)) + ";"
 
 
+def _expectations(expected: Expected) -> list[str]:
+    """Return what is declared of a stream's rate and values."""
+    rate = [] if expected.rate is None else [f"rate => {expected.rate:.15g}"]
+    options = [*rate, *(f"distinct({name_sql(name)}) => {count}" for name, count in expected.distinct)]
+    return [f"WITH ({', '.join(options)})"] if options else []
+
+
 def _lines(entry: Entry) -> list[str]:
     name = name_sql(entry.name)
     match entry:
@@ -44,7 +52,7 @@ def _lines(entry: Entry) -> list[str]:
             ahead = [] if entry.max_ahead == MAX_AHEAD else [f"MAX AHEAD {_length_or_none(entry.max_ahead)}"]
             lines += [f"CHECK ({check})" for check in entry.checks]
             when = [] if entry.punctuate is None else [f"PUNCTUATE WHEN {entry.punctuate}"]
-            rest = [*_source(entry.source), *ahead, *when, *idle]
+            rest = [*_source(entry.source), *ahead, *when, *idle, *_expectations(entry.expected)]
             return [f"CREATE STREAM {name} (", *_listed(lines), ")", *rest]
         case TableEntry():
             how = "" if entry.retroactive else "NON RETROACTIVE "

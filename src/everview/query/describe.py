@@ -191,6 +191,7 @@ def _stream(entry: StreamEntry, facts: Facts) -> dict[str, str]:
         "punctuate when": entry.punctuate or "",
         "max ahead": _max_ahead(entry),
         "idle after": "" if entry.idle_after is None else duration_text(entry.idle_after),
+        "expected": "" if entry.expected.rate is None else f"{entry.expected.rate:,.15g} rows/s",
         "watermark": _known_up_to(own),
         "rows": f"{taken:,} taken{again}, {late:,} late, {rejected:,} rejected",
     }

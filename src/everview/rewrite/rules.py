@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from everview.algebra import nodes as N
 from everview.rewrite.close_equalities import close_equalities
 from everview.rewrite.collapse_sync import collapse_sync
+from everview.rewrite.cost import Costs
 from everview.rewrite.fold_constants import fold_constants
 from everview.rewrite.fold_filter_into_tagged import fold_filter_into_tagged
 from everview.rewrite.merge_filter_into_join import merge_filter_into_join
@@ -33,6 +35,9 @@ from everview.rewrite.push_filter_below_window import push_filter_below_window
 from everview.rewrite.push_sync_below_operators import push_sync_below_operators
 
 Rule = Callable[[N.Node], N.Node | None]
+
+# The rules that choose by cost: they take a `Costs` as well, ask it for flows and record their choices in it.
+BY_COST: dict[Rule, Callable[[N.Node, Costs], N.Node | None]] = {order_joins: order_joins}
 
 # Filters first go as far down as they can; what must stay above a join then becomes part of its condition.
 EVENT_RULES: tuple[Rule, ...] = (
@@ -81,6 +86,21 @@ RULES: tuple[Rule, ...] = (
 """The rules for views and queries."""
 
 _MOST_ROUNDS = 100
+
+
+def rules_with_costs(rules: tuple[Rule, ...], costs: Costs) -> tuple[Rule, ...]:
+    """Return the rules; those that choose by cost use these costs."""
+    return tuple(_with_costs(rule, costs) if rule in BY_COST else rule for rule in rules)
+
+
+def _with_costs(rule: Rule, costs: Costs) -> Rule:
+    choose = BY_COST[rule]
+
+    @wraps(rule)
+    def by_cost(node: N.Node) -> N.Node | None:
+        return choose(node, costs)
+
+    return by_cost
 
 
 @dataclass(frozen=True)

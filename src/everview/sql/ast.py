@@ -61,11 +61,11 @@ class SourceSyntax(exp.Expression):
 
 
 class CreateStreamSyntax(exp.Expression):
-    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER interval]."""
+    """CREATE STREAM name (columns, TIMELINE …) [FROM source] [MAX AHEAD …] [IDLE AFTER …] [WITH (…)]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "columns": True, "timelines": False, "source": False, "idle": False,
-        "ahead": False, "checks": False, "punctuate": False,
+        "ahead": False, "checks": False, "punctuate": False, "options": False,
     }  # fmt: skip
 
 
@@ -111,9 +111,9 @@ class CreateViewSyntax(exp.Expression):
 
 
 class OptionSyntax(exp.Expression):
-    """name => value."""
+    """name => value, or name(column) => value."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True, "column": False}
 
 
 class InsertSyntax(exp.Expression):
@@ -145,9 +145,9 @@ class DefaultSyntax(exp.Expression):
 
 
 class ExplainSyntax(exp.Expression):
-    """EXPLAIN query, or EXPLAIN CREATE … AS query."""
+    """EXPLAIN [COST] query, or EXPLAIN [COST] CREATE … AS query."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "cost": False}
 
 
 class ShowSyntax(exp.Expression):

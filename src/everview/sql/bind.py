@@ -77,7 +77,7 @@ def bind_script(
 def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     """Bind one statement."""
     if isinstance(node, ast.ExplainSyntax) and isinstance(node.this, _CREATES):
-        return _explain_create(node.this, script, catalog)
+        return replace(_explain_create(node.this, script, catalog), cost=bool(node.args.get("cost")))
     with script.refuse_deep_nesting(node):
         refuse_unused(node, script)
         if (there := _existing(node, catalog)) is not None:
@@ -395,7 +395,7 @@ def _explain_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.Expla
 def _explain(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     context = _ad_hoc_context(script, catalog)
     query = bind_ad_hoc(node.this, context)
-    return S.Explain(query)
+    return S.Explain(query, bool(node.args.get("cost")))
 
 
 def _show(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:

@@ -13,6 +13,7 @@ from everview.algebra.time import INFINITY, WEEK
 from everview.catalog import (
     MAX_AHEAD,
     Defaults,
+    Expected,
     FedEntry,
     Lateness,
     Source,
@@ -32,6 +33,8 @@ from everview.sql.source_options import is_option, known_options
 # Formats whose arguments have a meaning by position.
 _POSITIONAL = {"socket": ("host", "port")}
 _VIEW_OPTIONS = ("history",)
+_STREAM_OPTIONS = ("rate", "distinct")
+_EXPECTED = "write rate => 1000 for rows a second, distinct(k) => 50 for the different values of a column"
 _HISTORY = "write history => INTERVAL '1' DAY, history => 'forever', or history => 'none'"
 
 
@@ -48,7 +51,7 @@ ALL_CHANGES = Retained(INFINITY)
 
 
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
-    """Declare a stream: columns, TIMELINE, CHECK, FROM, MAX AHEAD, PUNCTUATE WHEN, IDLE AFTER."""
+    """Declare a stream: columns, TIMELINE, CHECK, FROM, MAX AHEAD, PUNCTUATE WHEN, IDLE AFTER, WITH."""
     script = context.script
     fields = _fields(node.args["columns"], script)
     lines = node.args.get("timelines") or []
@@ -105,7 +108,44 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         None
         if (when := node.args.get("punctuate")) is None
         else _stream_condition(when, "PUNCTUATE WHEN", node.name, columns, stamped, context),
+        _expected(node.args.get("options") or (), fields, script),
     )
+
+
+def _expected(options: Sequence[exp.Expr], fields: tuple[Field, ...], script: Script) -> Expected:
+    """Bind WITH (rate => 1000, distinct(k) => 50)."""
+    rate: float | None = None
+    distinct: dict[str, int] = {}
+    for option in options:
+        if not isinstance(option, ast.OptionSyntax):
+            raise script.error("options are written as name => value", option, next_step=_EXPECTED)
+        name, column = option.name.casefold(), option.args.get("column")
+        if name not in _STREAM_OPTIONS:
+            raise SqlError(
+                f"a stream has no option '{option.name}'",
+                place=script.place(option.this),
+                meant=nearest(option.name, _STREAM_OPTIONS),
+                choices=_STREAM_OPTIONS,
+            )
+        value = _positive_number(option.args["value"], name, script)
+        if name == "rate":
+            if rate is not None:
+                raise script.error("the option 'rate' stands twice", option.this)
+            rate = value
+            continue
+        if column is None:
+            raise script.error("distinct needs a column", option.this, next_step=_EXPECTED)
+        known = _declared(fields, column, script).name
+        if known in distinct:
+            raise script.error(f"distinct({known}) stands twice", option.this)
+        distinct[known] = max(int(value), 1)
+    return Expected(rate, tuple(distinct.items()))
+
+
+def _positive_number(node: exp.Expr, name: str, script: Script) -> float:
+    if not isinstance(node, exp.Literal) or node.is_string or not float(node.name) > 0:
+        raise script.error(f"{name} is a number above 0", node, next_step=_EXPECTED)
+    return float(node.name)
 
 
 def _require_given_columns(node: exp.Expr, stamped: Sequence[str], script: Script) -> None:

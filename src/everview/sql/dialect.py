@@ -94,7 +94,7 @@ class EverviewParser(QueryParser):
             )
         checks: list[exp.Expr] = []
         columns, lines, _ = self._columns(timelines=True, checks=checks)
-        source, idle, ahead, punctuate = None, None, None, None
+        source, idle, ahead, punctuate, options = None, None, None, None, None
         while self._curr:
             if self._match_text_seq("MAX"):
                 self._require_once(ahead)
@@ -111,6 +111,9 @@ class EverviewParser(QueryParser):
             elif self._match(TokenType.FROM):
                 self._require_once(source)
                 source = self._source()
+            elif self._match(TokenType.WITH):
+                self._require_once(options)
+                options = self._parse_wrapped_csv(self._expectation)
             else:
                 break
         return ast.CreateStreamSyntax(
@@ -122,6 +125,7 @@ class EverviewParser(QueryParser):
             ahead=ahead,
             checks=checks,
             punctuate=punctuate,
+            options=options,
         )
 
     def _condition(self, parse: Callable[[], exp.Expr | None]) -> exp.Expr:
@@ -275,6 +279,26 @@ class EverviewParser(QueryParser):
                 return ast.OptionSyntax(this=name, value=value)
         self._retreat(index)
         return self._parse_unary()
+
+    def _explain(self, cost: bool) -> exp.Expr:
+        created = self._match_text_seq("CREATE")
+        shown = self._create() if created else self._parse_as_of(self._parse_full_query())
+        return ast.ExplainSyntax(this=shown, cost=cost)
+
+    def _expectation(self) -> exp.Expr | None:
+        """Parse distinct(column) => value, or another option."""
+        index = self._index
+        if self._match(TokenType.DISTINCT):
+            name = exp.Identifier(this="distinct", quoted=False).update_positions(self._prev)
+            column = None
+            if self._match(TokenType.L_PAREN):
+                column = self._name("a column")
+                self._match_r_paren()
+            if self._match(TokenType.FARROW):
+                value = self._needed(self._placed(self._parse_term), "a value")
+                return ast.OptionSyntax(this=name, value=value, column=column)
+            self._retreat(index)
+        return self._option()
 
     def _create_tagged(self) -> exp.Expr:
         name = self._new_name("the tagged stream")
@@ -480,8 +504,8 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("SHOW",), EverviewParser._show),
     (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
     (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
-    (("EXPLAIN", "CREATE"), lambda self: ast.ExplainSyntax(this=self._create())),
-    (("EXPLAIN",), lambda self: ast.ExplainSyntax(this=self._parse_as_of(self._parse_full_query()))),
+    (("EXPLAIN", "COST"), lambda self: self._explain(cost=True)),
+    (("EXPLAIN",), lambda self: self._explain(cost=False)),
     (("CLOCK", "EVERY"), lambda self: ast.ClockEverySyntax(every=self._duration())),
 )
 _FIRST_WORDS = (

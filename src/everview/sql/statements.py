@@ -102,16 +102,18 @@ class Select:
 
 @dataclass(frozen=True)
 class Explain:
-    """The plan of a query, to be shown."""
+    """The plan of a query, to be shown; EXPLAIN COST shows figures."""
 
     query: Query
+    cost: bool = False
 
 
 @dataclass(frozen=True)
 class ExplainCreate:
-    """The plan of a view or an event stream as CREATE would make it, to be shown."""
+    """The plan of a view or an event stream as CREATE would make it, to be shown, perhaps with figures."""
 
     created: Create
+    cost: bool = False
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,9 @@ def explain_command(
     format: Annotated[
         str, typer.Option(metavar="text | svg | json", help="for reading, as a picture, for programs")
     ] = "text",
+    cost: Annotated[
+        bool, typer.Option("--cost", help="rows and state of each operator, estimated and measured")
+    ] = False,
 ) -> None:
     """Show the plan of every view and query in a script: operators, how their results come and go, what they
     keep and for how long, how far the streams are known, the rules that made the plan better. Nothing is run.
@@ -306,7 +309,7 @@ def explain_command(
     """
     from everview.ui import commands
 
-    commands.explain_plan(what, path, format)
+    commands.explain_plan(what, path, format, cost)
 
 
 @app.command()

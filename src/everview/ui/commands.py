@@ -168,15 +168,15 @@ def restore_from(folder: str, path: str, format: str) -> None:
         write_report(restore(folder, path), format, sys.stdout)
 
 
-def explain_plan(what: str, path: str, format: str) -> None:
-    """Print the plan of a script or of a query."""
+def explain_plan(what: str, path: str, format: str, cost: bool = False) -> None:
+    """Print the plan of a script or of a query, with `cost` also what its operators emit and keep."""
     script = _script(what)
     # A script may be meant for a store that does not exist yet; a query with --path is not.
     names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
-        plan = explain_text(script, names, format)
+        plan = explain_text(script, names, format, cost, path if cost else None)
     except CatalogError as error:
-        plan = _explained_alone(script, format, error)
+        plan = _explained_alone(script, format, error, cost)
         print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
     with print_until_closed():
         print(plan)
@@ -193,10 +193,10 @@ def run_demo(name: str | None, speed: float | None) -> None:
         show_demo(name or "highway", console, connect, speed)
 
 
-def _explained_alone(script: str, format: str, refused: CatalogError) -> str:
+def _explained_alone(script: str, format: str, refused: CatalogError, cost: bool) -> str:
     """Explain a script without the store: it defines all its names, some differently from the store."""
     try:
-        return explain_text(script, format=format)
+        return explain_text(script, format=format, cost=cost)
     except EverviewError:
         raise refused from None
 

@@ -13,6 +13,7 @@ from everview.catalog import Catalog
 from everview.errors import EverviewError, nearest
 from everview.plan.explain.data import render_json
 from everview.plan.explain.events import ExplainedEvents
+from everview.plan.explain.figures import Figures, MeasuredSize, MeasuredStore
 from everview.plan.explain.operators import (
     ExplainedOperator,
     ExplainedPart,
@@ -32,6 +33,9 @@ __all__ = [
     "ExplainedPlan",
     "ExplainedSource",
     "Explanation",
+    "Figures",
+    "MeasuredSize",
+    "MeasuredStore",
     "TimeLine",
     "explain_plans",
 ]
@@ -85,7 +89,9 @@ class Explanation:
         return self.svg()
 
 
-def explain_plans(plans: Iterable[ExplainedPlan], catalog: Catalog) -> Explanation:
+def explain_plans(
+    plans: Iterable[ExplainedPlan], catalog: Catalog, figures: Figures | None = None
+) -> Explanation:
     """Explain plans as they will run; the catalog knows their streams, tables and views."""
-    operators, parts = graph_of(plans, catalog)
+    operators, parts = graph_of(plans, catalog, figures)
     return Explanation(tuple(operators), tuple(parts))

@@ -36,8 +36,11 @@ class Box:
 
     @property
     def kept(self) -> list[str]:
-        """Return the state in words."""
-        return D.wrap_text(state_words(self.operator), D.fitting(_INSIDE, 10.5), _MOST_KEEPS)
+        """Return the state in words, and in EXPLAIN COST the figures."""
+        fit = D.fitting(_INSIDE, 10.5)
+        figures = self.operator.figures
+        said = [] if figures is None else [row for w in figures.words() for row in D.wrap_text(w, fit, 2)]
+        return [*D.wrap_text(state_words(self.operator), fit, _MOST_KEEPS), *said]
 
     @property
     def lines(self) -> tuple[TimeLine, ...]:

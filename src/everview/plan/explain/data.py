@@ -32,6 +32,8 @@ def _part_data(part: ExplainedPart) -> dict[str, Any]:
         "notes": part.notes,
         "growth": part.growth,
         **({} if part.events is None else {"bounds": _bounds(part.events)}),
+        **({"costs": part.costs} if part.costs else {}),
+        **({"choices": [asdict(choice) for choice in part.choices]} if part.choices else {}),
     }
 
 
@@ -60,6 +62,7 @@ def _operator_data(operator: ExplainedOperator) -> dict[str, Any]:
         **({"waits": [_wait_data(wait) for wait in operator.waits]} if operator.waits else {}),
         "window": _window_data(operator),
         "source": None if operator.source is None else asdict(operator.source),
+        **({} if operator.figures is None else {"figures": asdict(operator.figures)}),
     }
 
 

@@ -20,12 +20,17 @@ from everview.operators import (
     CopyCountsOperator,
     DistinctOperator,
     MultisetOperator,
+    Operator,
     StatefulOperator,
     StatePart,
 )
+from everview.plan.estimates import Estimates
 from everview.plan.explain.events import ExplainedEvents
+from everview.plan.explain.figures import Figures, OperatorFigures
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.planned import PlannedNodes
+from everview.plan.statistics import declared_statistics
+from everview.rewrite import Choice
 from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
 from everview.temporal.life import Length, is_known, life
@@ -59,7 +64,8 @@ class ExplainedOperator:
 
     `readers` counts the operators, views and queries that read it; with more than one it is shared. `lasts`
     is the longest time for which a row is valid, `method` is the technique (as δ or δ*). `operators` are the
-    physical operators with state that run for it; `state` is a summary of what they retain.
+    physical operators with state that run for it; `state` is a summary of what they retain. EXPLAIN COST has
+    `figures`.
     """
 
     id: int
@@ -76,6 +82,7 @@ class ExplainedOperator:
     source: ExplainedSource | None = None
     readers: int = 0
     waits: tuple[Wait, ...] = ()
+    figures: OperatorFigures | None = None
 
     @property
     def shared(self) -> bool:
@@ -135,6 +142,8 @@ class ExplainedPart:
     notes: tuple[str, ...] = ()
     number: int | None = None
     events: ExplainedEvents | None = None
+    costs: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     @property
     def title(self) -> str:
@@ -145,7 +154,7 @@ class ExplainedPart:
         """Return the notes on the plan as a whole."""
         rules = (f"rules: {', '.join(self.rules)}",) if self.rules else ()
         points = (f"full sync points: {self.synchronization}",) if self.synchronization is not None else ()
-        return (*rules, *points, *self.notes, *self.growth)
+        return (*rules, *points, *self.notes, *self.growth, *self.costs)
 
 
 @dataclass(frozen=True)
@@ -158,13 +167,15 @@ class ExplainedPlan:
     rules: tuple[str, ...]
     planned: PlannedNodes
     events: ExplainedEvents | None = None
+    choices: tuple[Choice, ...] = ()
+    physical: Operator | None = None
 
 
 def graph_of(
-    plans: Iterable[ExplainedPlan], catalog: Catalog
+    plans: Iterable[ExplainedPlan], catalog: Catalog, figures: Figures | None = None
 ) -> tuple[list[ExplainedOperator], list[ExplainedPart]]:
     """Return the operators of all plans, each once, and the parts; the catalog resolves names."""
-    graph = _Graph(catalog)
+    graph = _Graph(catalog, figures or Figures(Estimates(declared_statistics(catalog))))
     parts = [graph.part(plan) for plan in plans]
     return graph.operators(parts), _numbered(parts)
 
@@ -181,8 +192,9 @@ class _Graph:
 
     _explained: ExplainedEvents | None  # of the current plan
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, figures: Figures) -> None:
         self._catalog = catalog
+        self._figures = figures
         self._numbers: dict[tuple[bool, Clock | None, N.Node], int] = {}
         self._found: dict[int, ExplainedOperator] = {}
         self._named: set[StatefulOperator] = set()
@@ -193,16 +205,27 @@ class _Graph:
         kind, name, plan = explained.kind, explained.name, explained.plan
         events = self._explained = explained.events
         root = self._number(plan, explained.planned, None if events is None else events.timing.timing)
+        physical = explained.planned(plan) if explained.physical is None else explained.physical
+        costs = tuple(self._figures.lines(plan, physical, explained.choices))
         if events is not None:
             self._events[str(name)] = root
             return ExplainedPart(
-                kind, name, root, explained.rules, growth=events.growth, notes=events.notes, events=events
+                kind,
+                name,
+                root,
+                explained.rules,
+                growth=events.growth,
+                notes=events.notes,
+                events=events,
+                costs=costs,
             )
         points = synchronization(plan)
         shown = points if points.full != EVERY else None
         growth = growing_state(plan, explained.planned, self._reported)
         self._reported.update(plan.walk())
-        return ExplainedPart(kind, name, root, explained.rules, shown, growth)
+        return ExplainedPart(
+            kind, name, root, explained.rules, shown, growth, costs=costs, choices=explained.choices
+        )
 
     def operators(self, parts: list[ExplainedPart]) -> list[ExplainedOperator]:
         """Return all operators ordered by number, with their readers counted."""
@@ -254,6 +277,7 @@ class _Graph:
             method=_method(node, own),
             window=node.window if isinstance(node, N.Window) else None,
             waits=() if timing is None else timing.waits,
+            figures=self._figures.of_operators(planned(node) if timing is None else None, own),
         )
         match node:
             case N.Stream(name=name) | N.Table(name=name):

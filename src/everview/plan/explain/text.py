@@ -41,14 +41,14 @@ def _tree(number: int, depth: int, by_id: dict[int, ExplainedOperator], shown: s
 
 
 def remarks(operator: ExplainedOperator) -> list[str]:
-    """Return the remarks on an operator: its state and its bounds."""
+    """Return the remarks on an operator: its state, its bounds, and in EXPLAIN COST its figures."""
     said = [state_words(operator)] if operator.state else []
     if operator.source is not None and operator.source.lines:
         bounds = ", ".join(line.bound for line in operator.source.lines)
         said.append(f"bound {bounds}")
         if operator.source.idle_after is not None:
             said.append(f"idle after {length_text(operator.source.idle_after)}")
-    return said
+    return said if operator.figures is None else [*said, *operator.figures.words()]
 
 
 def state_words(operator: ExplainedOperator) -> str:
