@@ -445,6 +445,8 @@ def explain_text(
 
 def _measured_at(path: str, catalog: Catalog) -> MeasuredStore | None:
     """Return what the store at a path has measured, read without Spark; None if there is no store."""
+    if "://" not in path and not os.path.exists(path):
+        return None  # without importing what reads a store
     from everview.storage.files import Files
     from everview.storage.statistics import measure_store
     from everview.storage.store import SETTINGS_FILE, Store

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import tarfile
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from everview import operators as P
 from everview.catalog import Catalog, StreamEntry
 from everview.compile import CompiledStore, StoredViews, compile_store, compile_view
+from everview.database import explain_text, read_catalog
 from everview.errors import EverviewError
 from everview.explain import explain_script
 from everview.plan.estimates import Estimates
@@ -84,6 +88,16 @@ def test_a_store_that_has_run_has_measured_figures_beside_them() -> None:
     lines = str(explain_script(COUNTS, catalog, cost=True, measured=measured)).splitlines()
     assert lines[1].endswith("keeps ≈ 125,000 rows, 4.5 MB · measured 66,000 rows, 3 MB")
     assert "at 2,000 rows/s of s (measured) it keeps" in lines[-2]
+
+
+def test_a_store_is_measured_without_spark(tmp_path: Path) -> None:
+    """Also one that was written before statistics were kept."""
+    with tarfile.open(Path(__file__).parents[1] / "stores" / "manifest-3.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    path = str(tmp_path)
+    shown = explain_text("SELECT * FROM totals", read_catalog(path), cost=True, path=path)
+    assert re.search(r"Aggregate .* · keeps ≈ 100 rows, 4 kB · measured \d+ rows, .*B", shown), shown
+    assert "measured" not in explain_text("SELECT * FROM totals", read_catalog(path), path=path)
 
 
 def test_rates_are_measured_by_the_manifest() -> None:

@@ -174,7 +174,7 @@ def explain_plan(what: str, path: str, format: str, cost: bool = False) -> None:
     # A script may be meant for a store that does not exist yet; a query with --path is not.
     names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
-        plan = explain_text(script, names, format, cost, path if cost else None)
+        plan = explain_text(script, names, format, cost, path)
     except CatalogError as error:
         plan = _explained_alone(script, format, error, cost)
         print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
