@@ -45,7 +45,7 @@ QUERIES = {
     "greatest": f"SELECT protocol, MAX(dst) AS most FROM l1 {_R} GROUP BY protocol",
     "rows": "SELECT src, dst FROM l1 [PARTITION BY src ROWS 3]",
     "paper 5, rooms": "SELECT room, celsius FROM rooms WHERE celsius = 1",
-    "paper 5, synchronized": "SELECT room, celsius FROM rooms SYNC EVERY INTERVAL '4' SECOND",
+    "paper 5, synchronized": "SELECT room, celsius FROM rooms SYNC EVERY INTERVAL '7' SECOND",
     "paper 5, joined": "SELECT r.room, r.celsius, m.percent FROM rooms r JOIN moist m ON r.room = m.room",
     "paper 5, buildings": "SELECT building, AVG(celsius) AS mean FROM rooms GROUP BY building",
     "paper 5, windowed": f"SELECT room, AVG(celsius) AS mean FROM temperature {_R} GROUP BY room",

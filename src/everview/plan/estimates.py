@@ -263,12 +263,12 @@ def _(operator: P.SyncEveryOperator, inputs: Sequence[Flow], known: Statistics) 
 
 @_estimate.register
 def _(operator: P.SummedSyncOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
-    """Of a record that changes between two points at most two rows are left: the old and the new one."""
+    """At a point each row that holds is replaced at most once; the state is as large as just before one."""
     (flow,) = inputs
     grain = operator.grid.step / SECOND
-    rate = min(flow.rate, 2 * _touched(flow.distinct(), flow.rate, grain))
+    rate = min(flow.rate, 2 * _touched(max(flow.holds, 1.0), flow.rate, grain))
     made = Flow(rate, rate, flow.holds, flow.holds, flow.values, max(grain, flow.grain))
-    return _with_state(operator, made, inputs, {"waiting": rate * grain / 2}, flow.rate)
+    return _with_state(operator, made, inputs, {"waiting": rate * grain}, flow.rate)
 
 
 @_estimate.register
@@ -286,8 +286,11 @@ def _(operator: P.RowWindowOperator, inputs: Sequence[Flow], known: Statistics) 
 def _(operator: P.LatestPerKeyOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
     (flow,) = inputs
     keys = flow.distinct(operator.key)
-    holds = count_occurring(keys, flow.holds)
-    rate = flow.rate + holds / keys * _touched(keys, flow.rate, known.step)  # what a step replaces first
+    deletes = operator.input.outputs[-1] if isinstance(operator.input, P.ProjectOperator) else None
+    kept = 1.0 if deletes is None else 1 - estimate_share(deletes, flow.values)
+    holds = count_occurring(keys, flow.holds) * kept
+    replaced = holds / keys * _touched(keys, flow.rate, known.step)  # the first of each key in a step
+    rate = flow.rate * kept + replaced
     made = Flow(rate, 2 * flow.rate, holds, holds, flow.values[:-1], flow.grain)
     return _with_state(operator, made, inputs, {"open": holds}, flow.rate)
 
