@@ -145,14 +145,14 @@ def test_a_family_equals_its_members(
         rng = random.Random(seed)
         strategy = rng.choice(list(STRATEGIES))
         monkeypatch.setattr(programs, "_SMALL_RUN", rng.choice([3, 10, 10_000]))
-        monkeypatch.setattr(programs, "MOST_ROWS", rng.choice([20, 4_000]))
+        monkeypatch.setattr(programs, "MOST_MEMBER_ROWS", rng.choice([20, 4_000]))
         alone, together = (Views(tmp_path / f"{seed}{name}", kind, strategy) for name in ("a", "t"))
         b0 = BEFORE_ALL
         for number in range(12):
             b1 = max(b0, 0) + rng.choice([0, 2, 5, 20] if number else [5])
             slice_ = Slice(b0, b1, first=number == 0)
             for views, fewest in ((alone, 10**9), (together, 2)):
-                monkeypatch.setattr(programs, "FEWEST", fewest)
+                monkeypatch.setattr(programs, "FEWEST_MEMBERS", fewest)
                 views.step(number, slice_, random.Random(f"{seed} {number}"))
             assert together.rows() == alone.rows(), (seed, number, strategy)
             b0 = b1

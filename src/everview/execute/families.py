@@ -24,8 +24,10 @@ from everview.storage.trace import RowsToRead, append_rows
 if TYPE_CHECKING:
     from everview.execute.program import OperatorStep, TaskReport
 
-FEWEST = 3  # members: for fewer, to put rows together and to divide them takes as long as it saves
-MOST_ROWS = 4_000  # of a member, new and kept: with more, the time of a call is no longer that of any frame
+FEWEST_MEMBERS = 3  # members: for fewer, to put rows together and to divide them takes as long as it saves
+MOST_MEMBER_ROWS = (
+    4_000  # of a member, new and kept: with more, the time of a call is no longer that of any frame
+)
 
 Places = tuple[int, ...]
 Member: TypeAlias = "tuple[OperatorStep, list[Frame | None]]"  # with its new rows

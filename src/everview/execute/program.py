@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from everview import operators as P
-from everview.execute.families import FEWEST, MOST_ROWS, Places, run_family
+from everview.execute.families import FEWEST_MEMBERS, MOST_MEMBER_ROWS, Places, run_family
 from everview.execute.pieces import PartitionedInputFile
 from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
 from everview.operators.columnar.types import cast_columns, empty_frame
@@ -93,7 +93,7 @@ class Program:
             slice_ = slice_ if partition == 0 or not slice_.first else replace(slice_, first=False)
             step = OperatorStep(self, place, states.get(place, {}), partition or 0)
             below = _below(step.operator, registers)
-            if len(places) >= FEWEST and step.count_rows(below) <= MOST_ROWS:
+            if len(places) >= FEWEST_MEMBERS and step.count_rows(below) <= MOST_MEMBER_ROWS:
                 together.setdefault(slice_, []).append((step, below))
             else:
                 outputs[place] = step.run(below, slice_, done)
