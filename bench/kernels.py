@@ -94,7 +94,7 @@ class Operator:
         )
 
 
-def _partitions(new: New) -> list[New]:
+def partition_rows(new: New) -> list[New]:
     """Return the new rows of each partition; the first column decides it."""
     return [[side.filter(pl.nth(0) % PARTITIONS == i) for side in new] for i in range(PARTITIONS)]
 
@@ -107,7 +107,7 @@ def _consolidate(part: str, rows: Frame, bound: int) -> Frame:
     return consolidate_frame(rows, bound)
 
 
-def _rows(count: int, start: int, seed: int, window: int, names: str = "kv", keys: int = KEYS) -> Frame:
+def make_rows(count: int, start: int, seed: int, window: int, names: str = "kv", keys: int = KEYS) -> Frame:
     """Return rows of a stream, one an instant, each in the window for `window` instants."""
     rng = np.random.default_rng([start, seed])
     ts = np.arange(start, start + count)
@@ -134,7 +134,7 @@ def _measure(
     def advance(count: int) -> None:
         nonlocal at, kept
         new = make(count, at)
-        step(_partitions(new), Slice(at - 1, at + count - 1, first=at == 0))
+        step(partition_rows(new), Slice(at - 1, at + count - 1, first=at == 0))
         at += count
         kept = [drop_ended(pl.concat([k, f]), at - 1) for k, f in zip(kept, new, strict=True)]
 
@@ -142,7 +142,7 @@ def _measure(
         advance(max(window // 10, size))
     for _ in range(4):
         advance(size)
-    coming = iter([_partitions(make(size, at + i * size)) for i in range(runs + 2)])
+    coming = iter([partition_rows(make(size, at + i * size)) for i in range(runs + 2)])
 
     def ours() -> None:
         nonlocal at
@@ -196,7 +196,7 @@ def _delta() -> Operator:
 def bench_distinct() -> None:
     """DISTINCT: a step of 10,000 rows, against the window's distinct rows anew."""
     _measure_both_windows(
-        "distinct", _single_operator(_delta), lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY]],
+        "distinct", _single_operator(_delta), lambda window: lambda n, at: [make_rows(n, at, 1, window)[KEY]],
         lambda kept: kept[0].select("k").unique(),
     )  # fmt: skip
 
@@ -215,7 +215,9 @@ def bench_not_exists() -> None:
 
     _measure_both_windows(
         "not exists", build,
-        lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw").drop("w")],
+        lambda window: lambda n, at: [
+            make_rows(n, at, 1, window), make_rows(n, at, 2, window, "jw").drop("w"),
+        ],
         lambda kept: kept[0].select("k", "v").join(kept[1], left_on="k", right_on="j", how="anti"),
     )  # fmt: skip
 
@@ -235,7 +237,7 @@ def bench_difference() -> None:
             lambda new: empty_counts(new[0]),
             lambda part, rows, _: compact_events(rows, ["k"], by_time=part == "queue"), ("counts",),
         )),
-        lambda window: lambda n, at: [_rows(n, at, 1, window)[KEY], _rows(n, at, 2, window)[KEY]],
+        lambda window: lambda n, at: [make_rows(n, at, 1, window)[KEY], make_rows(n, at, 2, window)[KEY]],
         anew,
     )  # fmt: skip
 
@@ -253,7 +255,7 @@ def bench_average() -> None:
     """AVG per key at every arrival: a step of 10,000 rows, against the averages anew, once."""
     _measure_both_windows(
         "average", _single_operator(lambda: _sweep(AggregateColumn("avg", "v", "mean"))),
-        lambda window: lambda n, at: [_rows(n, at, 1, window)],
+        lambda window: lambda n, at: [make_rows(n, at, 1, window)],
         lambda kept: kept[0].group_by("k").agg(pl.col("v").mean()),
     )  # fmt: skip
 
@@ -268,7 +270,7 @@ def bench_join() -> None:
     """Window join on a key: a step of 10,000 rows a side, against the join anew."""
     _measure_both_windows(
         "join", _single_operator(_join),
-        lambda window: lambda n, at: [_rows(n, at, 1, window), _rows(n, at, 2, window, "jw")],
+        lambda window: lambda n, at: [make_rows(n, at, 1, window), make_rows(n, at, 2, window, "jw")],
         lambda kept: kept[0].select("k", "v").join(kept[1].select("j", "w"), left_on="k", right_on="j"),
     )  # fmt: skip
 
@@ -294,7 +296,7 @@ def bench_large_sweep() -> None:
         AggregateColumn("max", "v", "most"),
     )
     _once(
-        "count, sum, max; 200,000 rows a step", _sweep(*calls), lambda n, at: [_rows(n, at, 1, LARGE)],
+        "count, sum, max; 200,000 rows a step", _sweep(*calls), lambda n, at: [make_rows(n, at, 1, LARGE)],
         lambda kept: kept[0].group_by("k").agg(pl.len(), value.sum().alias("s"), value.max().alias("m")),
         LARGE, LARGE,
     )  # fmt: skip
@@ -304,7 +306,7 @@ def bench_large_join() -> None:
     """Window join on a key: a step of 200,000 rows a side, against the join anew."""
     _once(
         "join; 200,000 rows a step", _join(),
-        lambda n, at: [_rows(n, at, 1, LARGE), _rows(n, at, 2, LARGE, "jw")],
+        lambda n, at: [make_rows(n, at, 1, LARGE), make_rows(n, at, 2, LARGE, "jw")],
         lambda kept: kept[0].select("k", "v").join(kept[1].select("j", "w"), left_on="k", right_on="j"),
         LARGE, LARGE,
     )  # fmt: skip
@@ -319,7 +321,7 @@ def bench_band_join() -> None:
     lo, hi, x, here = pl.col("lo"), pl.col("hi"), pl.col("x"), pl.lit(0, pl.Int64)
 
     def make(count: int, at: int) -> New:
-        left, right = (_rows(count, at, seed, 100_000, keys=values) for seed in (1, 2))
+        left, right = (make_rows(count, at, seed, 100_000, keys=values) for seed in (1, 2))
         return [
             left.select(here.alias("p"), pl.col("k").alias("lo"), (pl.col("k") + 10).alias("hi"), *change),
             right.select(here.alias("q"), pl.col("k").alias("x"), *change),

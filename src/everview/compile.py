@@ -45,7 +45,7 @@ from everview.plan.views import (
     load_no_plan,
     next_name,
 )
-from everview.rewrite import EVENT_RULES, RULES, Rule, rewrite
+from everview.rewrite import EVENT_RULES, FIRST_RULES, RULES, Rule, rewrite
 from everview.sql import check_conditions, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
@@ -61,7 +61,7 @@ class CompiledView:
 
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
-    of its domain.
+    of its domain. `first`: it is planned as by the releases that kept no plans.
     """
 
     meaning: N.Node
@@ -72,18 +72,21 @@ class CompiledView:
     kept: KeptPlan | None = None
     load: LoadPlan = field(default=load_no_plan, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
+    first: bool = False
 
     @cached_property
     def lowering(self) -> Lowering:
         """The lowering of its nodes; the views that it reads are not lowered again."""
-        return Lowering("UPA", {id(view.plan): (view.plan, view.physical) for view in self.reads})
+        done = {id(view.plan): (view.plan, view.physical) for view in self.reads}
+        return Lowering("UPA", done, self.first)
 
     @cached_property
     def compiled(self) -> P.Operator:
         """The physical plan as it is compiled now, as are those of the views and streams that it reads."""
         if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
             return self._lowered(self.lowering, {e.name: e.output for e in self.events})
-        lowering = Lowering("UPA", {id(view.plan): (view.plan, view.compiled) for view in self.reads})
+        done = {id(view.plan): (view.plan, view.compiled) for view in self.reads}
+        lowering = Lowering("UPA", done, self.first)
         return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
@@ -230,7 +233,10 @@ def compile_plan(
     reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
-    return CompiledView(meaning, better.fired, plan, reads, start, events=events)  # plan/: → operators
+    first = rules is FIRST_RULES
+    return CompiledView(
+        meaning, better.fired, plan, reads, start, events=events, first=first
+    )  # plan/: → operators
 
 
 def _events_of(plan: N.Node, views: Views) -> tuple[CompiledEventStream, ...]:

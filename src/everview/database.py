@@ -102,8 +102,8 @@ class Database:
             case S.Describe(name):
                 entry, store = self._catalog.get(name), self._pipeline.store
                 clocks = _event_clocks(store, self._catalog, self.manifest()).get(entry.name, {})
-                facts = Facts(self._catalog, self.manifest(), relation_of(name, self._catalog), clocks)
-                return describe_entry(entry, facts)
+                shown, now = relation_of(name, self._catalog), self._pipeline.now()
+                return describe_entry(entry, Facts(self._catalog, self.manifest(), shown, clocks, now))
         self._write()
         match statement:
             case S.Insert(target, _, at):

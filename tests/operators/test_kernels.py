@@ -17,7 +17,13 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
 from everview.algebra.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType
 from everview.algebra.windows import Rows
-from everview.operators import InsertionsOperator, RelationStreamOperator, SyncOnOperator
+from everview.operators import (
+    CopyCountsOperator,
+    InsertionsOperator,
+    RelationStreamOperator,
+    SummedSyncOperator,
+    SyncOnOperator,
+)
 from everview.operators.aggregate import Sweep, compact_sweep, empty_sweep, sweep
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.aggregates.counts import empty_counts, step_counts
@@ -340,6 +346,26 @@ def test_synchronize_on(seeds: range, signed: bool) -> None:
     operator = SyncOnOperator(scan(inputs["s"]), scan(inputs["p"], TIMESTAMP))
     for seed in seeds:
         check_operator(seed, inputs, operator, N.SynchronizeOn(S, p))
+
+
+@each_seed(4)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("step", [1, 4])
+def test_synchronize_with_sums(seeds: range, signed: bool, step: int) -> None:
+    grid, rows = Grid(step, step // 2), Input(LEFT, pair, signed)
+    operator = SummedSyncOperator(scan(rows), grid)
+    for seed in seeds:
+        check_operator(seed, {"s": rows}, operator, N.Synchronize(S, grid))
+
+
+@each_seed(6)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("function", PROFILES)
+def test_count_copies_as_an_operator(seeds: range, signed: bool, function: str) -> None:
+    inputs = {"s": Input(LEFT, pair, signed), "r": Input(LEFT, pair, signed)}
+    operator = CopyCountsOperator(scan(inputs["s"]), scan(inputs["r"]), function)
+    for seed in seeds:
+        check_operator(seed, inputs, operator, PROFILES[function](S, N.Stream("r", S.columns)))
 
 
 @each_seed(2)

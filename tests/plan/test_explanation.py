@@ -191,7 +191,8 @@ def test_growth_of_each_operator_is_said() -> None:
     """Two that grow alike are two."""
     views = "CREATE VIEW a AS SELECT k FROM s EXCEPT ALL SELECT k FROM r;"
     views += "CREATE VIEW b AS SELECT k, v FROM s EXCEPT ALL SELECT k, w FROM r;"
-    said = "grows with every distinct record: Difference keeps both inputs for ever, put a window on s or r"
+    said = "grows with every distinct record: Difference keeps copies of each record for ever, "
+    said += "put a window on s or r"
     assert [part.growth for part in explanation_of(STREAMS + views).parts] == [(said,), (said,)]
 
 

@@ -128,7 +128,7 @@ CASES: list[tuple[N.Node, list[str]]] = [
         ["versions of the table, until replaced and 10 s later"],
     ),
     (N.TableJoin(N.Join(S, V), NRR, TRUE, retroactive=False), ["versions of the table, for ever"]),
-    (N.Difference(S, R), ["both inputs, for ever"]),
+    (N.Difference(S, R), ["copies of each record, for ever"]),
     (N.StrictDifference(W, V), ["left input, 10 s", "right input, 10 s, in expiry buckets"]),
     (N.Intersection(W, V), ["both inputs, 10 s"]),
     (N.MaxUnion(W, MINUTES), ["left input, 10 s", "right input, 1 min"]),
@@ -289,7 +289,7 @@ GROWING: list[tuple[N.Node, str]] = [
      "put a window on r"),
     (LONELY, "grows without bound: AntiJoin ON s.k = r.k keeps its left input and keys of the right input "
      "for ever, put a window on s or r"),
-    (RECORDS, "grows with every distinct record: Difference keeps both inputs for ever, "
+    (RECORDS, "grows with every distinct record: Difference keeps copies of each record for ever, "
      "put a window on s or r"),
     (N.Distinct(S), "grows without bound: Distinct keeps what is covered for ever, put a window on s"),
     (N.TableJoin(S, T, TRUE), "grows without bound: RetroactiveJoin ON TRUE keeps its left input for ever, "

@@ -13,6 +13,7 @@ from everview.query.report import Report
 from everview.query.status import store_status
 from everview.sql import bind_script, declare, relation_of
 from everview.storage.manifest import Manifest
+from everview.temporal.clocks import STORE_BOUND, Clock
 
 SCRIPT = """
 CREATE STREAM clicks (usr STRING NOT NULL, ms BIGINT, ts TIMESTAMP, seen TIMESTAMP,
@@ -165,3 +166,27 @@ def test_rows_that_event_queries_have_taken_do_not_wait() -> None:
         "2 rows of brigade wait", "3 rows of exits wait", "4 rows of doors wait", "5 rows of stations wait",
     ]  # fmt: skip
     assert {s.name: s.waiting for s in status.streams} == {**waiting, "fire": 0}
+
+
+def test_an_event_stream_that_goes_by_the_bound_of_the_store_names_who_holds_it() -> None:
+    """Versions of tables and ISTREAM are known up to the bound of the store: that of its slowest streams."""
+    made = Catalog()
+    script = """
+        CREATE STREAM fire (station INT, ts TIMESTAMP, TIMELINE ts);
+        CREATE STREAM exits (station INT, ts TIMESTAMP, TIMELINE ts) IDLE AFTER INTERVAL '1' SECOND;
+        CREATE TABLE stations (station INT, name STRING);
+        CREATE STREAM named TIMELINE ts AS SELECT f.ts, s.name FROM fire f
+          JOIN stations FOR SYSTEM_TIME AS OF f.ts s ON s.station = f.station;
+    """
+    for statement in bind_script(script, made):
+        declare(statement, made)
+    bounds = {"fire": {"ts": 9 * SECOND}, "exits": {"ts": 7 * SECOND}}
+    manifest = Manifest(
+        step=4, bound=7 * SECOND, bounds=bounds, present=9 * SECOND, heard={"fire": 0, "exits": 0}
+    )
+    clocks = {"ts": Clock.line(STORE_BOUND)}
+    waits = "ts is known to 1970-01-01T00:00:07.000000: exits is known to 1970-01-01T00:00:07.000000"
+    facts = Facts(made, manifest, relation_of("named", made), clocks)
+    assert f"waits: {waits}" in describe_entry(made.get("named"), facts).text
+    status = store_status(made, manifest, {}, 0, clocks={"named": clocks})
+    assert status.waits == (f"named: {waits}",)

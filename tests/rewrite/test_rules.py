@@ -30,6 +30,10 @@ CREATE STREAM r (k INT, v INT, ts TIMESTAMP, TIMELINE ts);
 CREATE TABLE t (k INT, name STRING, PRIMARY KEY (k));
 CREATE NON RETROACTIVE TABLE n (k INT, name STRING, PRIMARY KEY (k));
 CREATE VIEW ticks AS SELECT ts FROM r;
+CREATE TAGGED STREAM latest OVER s KEY (k);
+CREATE TAGGED STREAM rooms OVER s KEY (k) DELETE WHEN v = 0;
+CREATE STREAM measured (k INT, x DOUBLE, ts TIMESTAMP, TIMELINE ts);
+CREATE TAGGED STREAM levels OVER measured KEY (k);
 """
 ORACLE = catalog()
 
@@ -123,6 +127,12 @@ TRAPS = [
     # TRUE AND x is no x where x has no type.
     "SELECT TRUE AND q.x AS y, q.x OR FALSE AS z FROM (SELECT NULL AS x FROM s) AS q",
     "SELECT REPEAT('x', 100000) AS c FROM s",
+    # A row that a filter drops still replaces the previous one of its key; a condition may be NULL.
+    "SELECT k, v FROM rooms WHERE v > 1 AND k IS NOT NULL AND k <> 2",
+    "SELECT a.k, b.v FROM latest [RANGE 6 MICROSECONDS] AS a JOIN rooms AS b ON a.k = b.k WHERE a.v < 2",
+    "SELECT k, COUNT(*) AS n FROM latest SYNC ON ticks WHERE v <> 1 OR k = 0 GROUP BY k",
+    # The order of rows with equal timestamps stays that of SEQUENCE BY below a filter.
+    "SELECT name, x, seq FROM m [PARTITION BY name ROWS 1] WHERE name <> 'a'",
     f"SELECT k FROM {DEEP} AS q WHERE k > 0",
     f"SELECT k FROM s WHERE {' OR '.join(f'k = {i}' for i in range(200))}",
 ]

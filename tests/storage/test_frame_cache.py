@@ -15,7 +15,7 @@ from everview.errors import StoreError
 from everview.operators.columnar.frame import UNTIL, consolidate_frame, make_frame
 from everview.storage import files as files_module
 from everview.storage.files import FileMissing, Files, seal
-from everview.storage.frame_cache import LARGEST_COPY, FrameCache, version_of
+from everview.storage.frame_cache import LARGEST_COPY, FrameCache, bytes_in_memory, version_of
 from everview.storage.packs import packing
 from everview.storage.runs import TraceId
 from everview.storage.trace import Trace
@@ -216,3 +216,11 @@ def test_a_trace_answers_the_same_without_them(
                 trace = grown.compact(lambda rows, _: consolidate_frame(rows), step, step)
         answers.append(found)
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_small_frames_count_with_what_their_columns_take() -> None:
+    """A frame of a few rows takes 2 KiB a column beside its values: many of them are not nothing."""
+    few = numbers(1, 1)
+    assert bytes_in_memory(few, 100) >= 100 + 2048 * few.width
+    many = numbers(1, 100_000)
+    assert bytes_in_memory(many, 100) < 1.1 * many.estimated_size()

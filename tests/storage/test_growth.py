@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
+import polars as pl
 import pytest
+from pyspark.sql import SparkSession
 
 import everview
 from everview.algebra.time import INFINITY, WEEK
 from everview.catalog import Catalog, ViewEntry
 from everview.database import Database
-from everview.execute.housekeeping import forget, horizons
+from everview.execute.housekeeping import POLICY, forget, horizons, merge
+from everview.operators.columnar.frame import make_frame, sum_begun
+from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
@@ -66,6 +74,56 @@ def test_a_length_that_was_given_is_kept_to(history: int) -> None:
     after = kept(catalog, (1, 45), (1, 30))
     assert [run.path for run in after.runs(VIEW)] == {0: [], 10: ["0"], INFINITY: ["0", "1"]}[history]
     assert horizons(after, catalog).get(VIEW) == (None if history == INFINITY else 50 - history)
+
+
+def test_retracted_values_are_forgotten_with_the_history(tmp_path: Path) -> None:
+    """A count that changes in every step, and never ends: what is kept does not grow with the steps."""
+    catalog, files = catalog_of(ViewEntry("v", "SELECT 1", history=20)), Files(str(tmp_path), durable=False)
+    manifest, sizes, all_rows = Manifest(0, 0), [], []
+    for step in range(1, 301):
+        changes = [(step, INFINITY, 1), (step, INFINITY, -1)][: 2 if step > 1 else 1]
+        rows = make_frame({"n": [step, step - 1][: len(changes)]}, changes)
+        path, size = files.save_frame(VIEW.path(step, 0), rows)
+        runs = (*manifest.runs(VIEW), Run.of(path, rows, size, step))
+        manifest = replace(manifest, step=step, bound=step, present=step).with_traces({VIEW: runs})
+        manifest = merge(cast(SparkSession, None), files, forget(manifest, catalog, ()), catalog)
+        kept_rows = Trace(VIEW, manifest.runs(VIEW), files).read()
+        sizes.append(kept_rows.height)
+        all_rows.append(rows)
+        if step % 50 == 0:
+            for instant in (step - 20, step - 7, step):
+                assert holding(kept_rows, instant) == holding(pl.concat(all_rows), instant) == {(instant,): 1}
+    assert max(sizes) <= 2 * (20 + 4 * POLICY.fan)
+    assert max(sizes[200:]) <= max(sizes[:100])
+
+
+def holding(rows: pl.DataFrame, instant: int) -> dict[tuple[object, ...], int]:
+    """Return how often each record occurs at an instant."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for *record, begin, end, n in rows.rows():
+        if begin <= instant < end:
+            found[tuple(record)] += n
+    return {record: n for record, n in found.items() if n}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_that_have_begun_are_summed(seed: int) -> None:
+    rng = random.Random(seed)
+    times = [(b := rng.randrange(9), b + rng.choice([1, 3, 99]), rng.choice([1, 1, -1])) for _ in range(12)]
+    values = [rng.choice([None, 0.0, -0.0, math.nan, 1.5]) for _ in times]
+    rows, bound = make_frame({"v": values}, times), rng.randrange(10)
+    small = sum_begun(rows, bound)
+    assert small.height <= rows.height
+    for instant in range(bound, 14):
+        assert repr(sorted(plain(small, instant))) == repr(sorted(plain(rows, instant)))
+
+
+def plain(rows: pl.DataFrame, instant: int) -> list[tuple[str, int]]:
+    """Return how often each value occurs; 0.0 and -0.0 are one, as are NaNs."""
+    found: Counter[str] = Counter()
+    for (value,), n in holding(rows, instant).items():
+        found[str(value + 0.0 if isinstance(value, float) else value)] += n
+    return [(value, n) for value, n in found.items() if n]
 
 
 STREAM = "CREATE STREAM s (k INT, ts TIMESTAMP, TIMELINE ts);"

@@ -226,7 +226,7 @@ class Tagged(Node):
             self.input.schema.find(name)
         if not self.key:
             raise AlgebraError("a tagged stream needs a KEY")
-        if not isinstance(base_of(self.input), Stream):
+        if stream_of(self.input) is None:
             raise AlgebraError("a tagged stream is made over a stream, not over a view or a table")
         if self.delete_when is not None:
             _require_condition("DELETE WHEN", self.delete_when, self.input.schema)
@@ -494,6 +494,13 @@ class MaxUnion(Node):
 def base_of(node: Node) -> Node:
     """Return the node below aliases."""
     return base_of(node.input) if isinstance(node, Alias) else node
+
+
+def stream_of(node: Node) -> Stream | None:
+    """Return the stream whose rows a node passes on, all or some of them: below aliases and filters."""
+    while isinstance(node, (Alias, Filter)):
+        node = node.input
+    return node if isinstance(node, Stream) else None
 
 
 def _output_field(name: str, expression: Expression, schema: Schema, qualified: bool = False) -> Field:

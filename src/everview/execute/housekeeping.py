@@ -20,7 +20,7 @@ from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry,
 from everview.execute.kept import REPLACED
 from everview.execute.pieces import merge_waiting, pieces_of
 from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
-from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame
+from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame, sum_begun
 from everview.plan.views import next_name
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
@@ -243,7 +243,13 @@ class MergeTask:
 
 
 def _small(trace: TraceId, runs: Iterable[Run], rows: Frame, horizon: int) -> Frame:
-    """Return whether rows may cancel: changes of a view with retractions may, rows of streams never."""
+    """Return as few rows as say the same from the horizon on.
+
+    Changes of a view with retractions may cancel, those before the horizon also where they begin at different
+    instants; rows of streams never cancel.
+    """
     if trace.kind == "complete":
         return consolidate_frame(rows, horizon)
-    return consolidate_frame(rows) if trace.kind == "view" and any(run.negative for run in runs) else rows
+    if trace.kind == "view" and any(run.negative for run in runs):
+        return consolidate_frame(sum_begun(rows, horizon))
+    return rows

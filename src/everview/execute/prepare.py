@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from everview import operators as P
 from everview.errors import StoreError
+from everview.execute.families import order_of_work
 from everview.execute.pieces import PartitionedInputFile
 from everview.execute.program import Program, StageReport
 from everview.operators.base import stateful_operators
@@ -97,8 +98,11 @@ class StepStages:
             }
             own = {place: slices.of_operator(kernel) for place, kernel in kernels.items()}
             dropped = {place: slices.dropped(kernel) for place, kernel in kernels.items()}
+            order = order_of_work(stage)
             programs.append(
-                Program(number, _bare(stage), operators, states, files, step, own, dropped, ports, rows)
+                Program(
+                    number, _bare(stage), operators, states, files, step, own, dropped, order, ports, rows
+                )
             )
         return programs
 

@@ -11,15 +11,17 @@ from functools import cached_property
 import msgspec
 
 from everview import operators as P
+from everview.execute.families import FEWEST, MOST_ROWS, Places, run_family
 from everview.execute.pieces import PartitionedInputFile
 from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
 from everview.operators.columnar.types import cast_columns, empty_frame
 from everview.plan.stages import Stage
 from everview.storage.compaction import Policy
 from everview.storage.files import Files
+from everview.storage.many_runs import RunToWrite, write_runs
 from everview.storage.packs import packing
 from everview.storage.runs import Run, TraceId
-from everview.storage.trace import Trace
+from everview.storage.trace import RowsToRead, Trace
 from everview.temporal.expiry import ExpiryBuckets
 
 Runs = Mapping[str, tuple[Run, ...]]  # of each part of a state
@@ -34,9 +36,10 @@ class Program:
     """A stage in one step, on any partition.
 
     `operators` has the name of each kernel by its place in the work; `states` what the kernels of a partition
-    have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `pieces`
-    has rows that lie ready for each port. `slices` has the slice of each kernel; `dropped`, for kernels of
-    event queries, up to where the rows of each part of the state were dropped, and are now.
+    have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `order`
+    has the places of the nodes as they run, those of a family together; `pieces` rows that lie ready for each
+    port. `slices` has the slice of each kernel; `dropped`, for kernels of event queries, up to where the rows
+    of each part of the state were dropped, and are now.
     """
 
     number: int
@@ -47,6 +50,7 @@ class Program:
     step: int
     slices: Mapping[int, Slice]
     dropped: Mapping[int, Mapping[str, tuple[int, int]] | None]
+    order: Sequence[Places] = ()
     pieces: Sequence[Sequence[PartitionedInputFile]] = ()
     state_rows: int = 0
 
@@ -59,23 +63,43 @@ class Program:
         done = TaskReport(partition)
         registers = list(given) if partition is None else self._with_pieces(given, partition)
         states: dict[int, Runs] = pickle.loads(self.states[partition]) if partition is not None else {}
-        for place, work in enumerate(self.stage.nodes):
-            below = [registers[i.number] for i in work.node.inputs if isinstance(i, P.RegisterOperator)]
-            if place in self.operators:
-                assert isinstance(work.node, P.StatefulOperator)
-                # An aggregate without keys has one row from the beginning of time: in one partition only.
-                slice_ = self.slices[place]
-                slice_ = slice_ if partition == 0 else replace(slice_, first=False)
-                step = _OperatorStep(
-                    self, place, work.node, work.route, states.get(place, {}), partition or 0
-                )
-                registers.append(step.run(below, slice_, done))
-            else:
-                rows = [frame for frame in below if frame is not None]
-                registers.append(work.node.apply(rows) if rows else None)
+        first = len(registers)
+        registers += [None] * len(self.stage.nodes)
+        for places in self.order:
+            for place, rows in self._evaluate(places, registers, states, partition, done).items():
+                registers[first + place] = rows
         self._write_views(registers, done)
         done.handed_on = [self._leaving(registers, i) for i in self.stage.handed_registers]
         return done
+
+    def _evaluate(
+        self,
+        places: Places,
+        registers: Sequence[Frame | None],
+        states: Mapping[int, Runs],
+        partition: int | None,
+        done: TaskReport,
+    ) -> dict[int, Frame | None]:
+        """Return the rows of a node, or of each operator of a family."""
+        if places[0] not in self.operators:
+            node = self.stage.nodes[places[0]].node
+            rows = [frame for frame in _below(node, registers) if frame is not None]
+            return {places[0]: node.apply(rows) if rows else None}
+        outputs: dict[int, Frame | None] = {}
+        together: dict[Slice, list[tuple[OperatorStep, list[Frame | None]]]] = {}
+        for place in places:
+            # An aggregate without keys has one row from the beginning of time: in one partition only.
+            slice_ = self.slices[place]
+            slice_ = slice_ if partition == 0 or not slice_.first else replace(slice_, first=False)
+            step = OperatorStep(self, place, states.get(place, {}), partition or 0)
+            below = _below(step.operator, registers)
+            if len(places) >= FEWEST and step.count_rows(below) <= MOST_ROWS:
+                together.setdefault(slice_, []).append((step, below))
+            else:
+                outputs[place] = step.run(below, slice_, done)
+        for slice_, members in together.items():
+            outputs |= run_family(members, slice_, done)
+        return outputs
 
     def _with_pieces(self, given: Sequence[Frame | None], partition: int) -> list[Frame | None]:
         """Return the rows of the ports with those of the pieces."""
@@ -99,10 +123,16 @@ class Program:
             rows = self._leaving(registers, number)
             if rows is not None:
                 parts.setdefault(view, []).append(rows)
-        for view, frames in parts.items():
-            frame = stack_frames(frames)
-            path, size = self.files.save_frame(view_path(view, self.step, self.number, done.partition), frame)
-            done.views.append((view, Run.of(path, frame, size, self.step)))
+        wanted = [
+            RunToWrite(view_path(view, self.step, self.number, done.partition), stack_frames(frames))
+            for view, frames in parts.items()
+        ]
+        done.views += zip(parts, write_runs(self.files, wanted, self.step), strict=True)
+
+
+def _below(node: P.Operator, registers: Sequence[Frame | None]) -> list[Frame | None]:
+    """Return the rows of a node's inputs."""
+    return [registers[i.number] for i in node.inputs if isinstance(i, P.RegisterOperator)]
 
 
 def view_path(view: str, step: int, stage: int, partition: int | None) -> str:
@@ -144,60 +174,99 @@ class StageReport(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _OperatorStep:
+class OperatorStep:
     """An operator with state, in one step and one partition."""
 
     program: Program
     place: int
-    operator: P.StatefulOperator
-    route: tuple[int, ...] | None
     runs: Runs
     partition: int
+
+    @cached_property
+    def operator(self) -> P.StatefulOperator:
+        node = self.program.stage.nodes[self.place].node
+        assert isinstance(node, P.StatefulOperator)
+        return node
 
     def run(self, given: Sequence[Frame | None], slice_: Slice, done: TaskReport) -> Frame | None:
         """Return the rows that an operator emits; its state grows by the rows that it adds."""
         output: Frame | None = None
         added: dict[str, Frame] = {}
-        if any(frame is not None for frame in given) or self._is_due(slice_):
+        if self.is_active(given, slice_):
             types = [below.types for below in self.operator.inputs]
             new = [empty_frame(t) if f is None else f for f, t in zip(given, types, strict=True)]
             result = self.operator.increment(new, self._state(new, slice_), slice_)
             output, added = result.output, result.added
-        for part in {**self.runs, **added}:
-            self._keep(part, added.get(part), self._dropped(part, slice_)[1], done)
+        self.keep_state(added, slice_, done)
         return None if output is None or output.is_empty() else cast_columns(output, self.operator.types)
 
-    def _is_due(self, slice_: Slice) -> bool:
-        """Return whether there is work without new rows; no run is read to find out."""
+    def is_active(self, given: Sequence[Frame | None], slice_: Slice) -> bool:
+        """Return whether there is work: new rows, or rows that are due; no run is read to find out."""
+        if any(frame is not None for frame in given):
+            return True
         if slice_.b0 == slice_.b1:
             return False
         due = (slice_.b0, slice_.b1)
-        queues = (run for part in self._queues for run in self.runs.get(part, ()))
+        waiting = (run for part in self.queues for run in self.runs.get(part, ()))
         return self.operator.runs_without_rows(slice_, any(self.runs.values())) or any(
-            run.holds(None, due, None) for run in queues
+            run.holds(None, due, None) for run in waiting
         )
+
+    def count_rows(self, given: Sequence[Frame | None]) -> int:
+        """Return the number of rows, new and kept."""
+        kept = sum(run.rows for runs in self.runs.values() for run in runs)
+        return kept + sum(frame.height for frame in given if frame is not None)
 
     @cached_property
     def _parts(self) -> dict[str, P.StatePart]:
         return {part.name: part for part in self.operator.state}
 
     @cached_property
-    def _queues(self) -> set[str]:
+    def queues(self) -> set[str]:
+        """The parts of the state of which only the rows that are due are read."""
         return {name for name, part in self._parts.items() if part.queue}
 
     def _state(self, new: Sequence[Frame], slice_: Slice) -> dict[str, Frame]:
-        wanted = self.operator.parts_to_read(new)
         found = self.operator.empty_state(new)
         for part, empty in found.items():
-            if part in self._queues:
-                found[part] = self._trace(part).read(empty, due=(slice_.b0, slice_.b1))
-            elif wanted is None or part in wanted:
-                ends = self.operator.ends_to_read(part, new)
-                after = self._dropped(part, slice_)[0] if ends is None else None
-                found[part] = self._trace(part).read(empty, until_after=after, runs_due=ends)
+            wanted = self.rows_to_read(part, new, slice_)
+            if wanted is not None:
+                found[part] = self.trace(part).read(
+                    empty, until_after=wanted.until_after, due=wanted.due, runs_due=wanted.runs_due
+                )
         return found
 
-    def _dropped(self, part: str, slice_: Slice) -> tuple[int, int]:
+    def rows_to_read(self, part: str, new: Sequence[Frame], slice_: Slice) -> RowsToRead | None:
+        """Return which rows of a part of the state a step over new rows needs; None: none."""
+        if part in self.queues:
+            return RowsToRead(due=(slice_.b0, slice_.b1))
+        wanted = self.operator.parts_to_read(new)
+        if wanted is not None and part not in wanted:
+            return None
+        ends = self.operator.ends_to_read(part, new)
+        return RowsToRead(self.dropped(part, slice_)[0] if ends is None else None, runs_due=ends)
+
+    def keep_state(self, added: Mapping[str, Frame], slice_: Slice, done: TaskReport) -> None:
+        """Add rows to the parts of the state, drop runs that have ended, and merge small ones."""
+        for part in {**self.runs, **added}:
+            bound = self.dropped(part, slice_)[1]
+            grown = self.trace(part).drop_expired(bound)
+            if part in added:
+                grown = grown.append(added[part], self.program.step, bound)
+
+            def shrink(rows: Frame, at: int, part: str = part) -> Frame:
+                return self.operator.compact(part, rows, at)
+
+            self.report_runs(part, grown.compact(shrink, self.program.step, bound).runs, done)
+
+    def report_runs(self, part: str, after: tuple[Run, ...], done: TaskReport) -> None:
+        """Report the runs of a part of the state, if they are others now."""
+        before = self.runs.get(part, ())
+        if after != before:
+            done.known.update(run.path for run in before)
+            done.states.append((self.place, part, after))
+
+    def dropped(self, part: str, slice_: Slice) -> tuple[int, int]:
         """Return up to where rows of a part were dropped before the step, and are after it."""
         own = self.program.dropped[self.place]
         if own is not None:
@@ -209,27 +278,13 @@ class _OperatorStep:
         """A number that differs by operator and partition."""
         return self.partition + zlib.crc32(self.program.operators[self.place].encode())
 
-    def _trace(self, part: str) -> Trace:
-        operator = self.program.operators[self.place]
-        id_ = TraceId("state", operator, part, self.partition, self.route or ())
+    def trace(self, part: str) -> Trace:
+        """Return the runs of a part of the state."""
+        operator, route = self.program.operators[self.place], self.program.stage.nodes[self.place].route
+        id_ = TraceId("state", operator, part, self.partition, route or ())
         return Trace(
             id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self._turn)
         )
-
-    def _keep(self, part: str, added: Frame | None, bound: int, done: TaskReport) -> None:
-        """Append the new rows of a state, drop runs that have ended, and merge small ones."""
-        before = self.runs.get(part, ())
-        grown = self._trace(part).drop_expired(bound)
-        if added is not None:
-            grown = grown.append(added, self.program.step, bound)
-
-        def shrink(rows: Frame, at: int) -> Frame:
-            return self.operator.compact(part, rows, at)
-
-        after = grown.compact(shrink, self.program.step, bound).runs
-        if after != before:
-            done.known.update(run.path for run in before)
-            done.states.append((self.place, part, after))
 
 
 def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
@@ -243,4 +298,4 @@ def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
     buckets = None
     if part.expires_within is not None:
         buckets = ExpiryBuckets(part.expires_within, min(_BUCKETS, part.expires_within))
-    return Policy(buckets, _SMALL_RUN, fan, cancelling=part.may_cancel)
+    return Policy(buckets, _SMALL_RUN, part.fan or fan, cancelling=part.may_cancel)

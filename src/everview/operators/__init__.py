@@ -8,6 +8,7 @@ from everview.operators.aggregate import AggregateOperator
 from everview.operators.band_join import BandJoinOperator
 from everview.operators.base import InputRows, Operator, StatefulOperator, StatePart, column
 from everview.operators.constant import ConstantOperator, DomainConstantOperator
+from everview.operators.copy_counts import CopyCountsOperator
 from everview.operators.distinct import DistinctOperator
 from everview.operators.event_collect import CollectOperator
 from everview.operators.event_copies import CopiesOperator
@@ -31,6 +32,7 @@ from everview.operators.relation_stream import RelationStreamOperator
 from everview.operators.row_window import RowWindowOperator
 from everview.operators.scan import ARRIVALS, DomainScanOperator, ScanOperator
 from everview.operators.stamp import StampOperator
+from everview.operators.summed_sync import SummedSyncOperator
 from everview.operators.sync_every import SyncEveryOperator
 from everview.operators.sync_on import SyncOnOperator
 from everview.operators.time_window import TimeWindowOperator
@@ -40,12 +42,12 @@ from everview.operators.version_join import VersionJoinOperator
 
 __all__ = [
     "ARRIVALS", "AggregateOperator", "BandJoinOperator", "CollectOperator", "ConstantOperator",
-    "CopiesOperator", "DistinctOperator", "DomainConstantOperator", "DomainScanOperator",
-    "EventOperator", "EventOutputOperator", "EventWait", "FilterOperator", "HoldOperator",
-    "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator", "MatchOperator",
-    "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator", "OnceOperator",
-    "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
+    "CopiesOperator", "CopyCountsOperator", "DistinctOperator", "DomainConstantOperator",
+    "DomainScanOperator", "EventOperator", "EventOutputOperator", "EventWait", "FilterOperator",
+    "HoldOperator", "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator",
+    "MatchOperator", "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator",
+    "OnceOperator", "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
     "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart", "StatefulOperator",
-    "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator", "UnionOperator", "UnmetOperator",
-    "VersionAntiJoinOperator", "VersionJoinOperator", "column",
+    "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
+    "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ per DISTINCT aggregate the counts of its values (`counts.py`), whose events wait
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.algebra.types import DataType
@@ -34,6 +34,7 @@ from everview.operators.base import (
     column,
 )
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, Increment, N, Slice, State, name_by_position
+from everview.operators.columnar.hashing import MEMBER
 from everview.operators.columnar.keys import pick_keys, sort_by_key
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.timeline import next_instants
@@ -76,8 +77,17 @@ class AggregateOperator(StatefulOperator):
         return tuple((i,) for i in range(self.groups))
 
     @property
+    def runs_in_family(self) -> bool:
+        return self.groups > 0
+
+    @property
     def _sweep(self) -> Sweep:
         return Sweep(tuple(column(i) for i in range(self.groups)), self.aggregates, self.signed)
+
+    def _sweep_of(self, rows: Frame) -> Sweep:
+        """Return the sweep over rows, which may be those of a family."""
+        sweep = self._sweep
+        return replace(sweep, keys=(*sweep.keys, MEMBER)) if MEMBER in rows.columns else sweep
 
     @property
     def state(self) -> tuple[StatePart, ...]:
@@ -109,17 +119,17 @@ class AggregateOperator(StatefulOperator):
         return tuple(parts)
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        return empty_sweep(self._sweep, new[0])
+        return empty_sweep(self._sweep_of(new[0]), new[0])
 
     def runs_without_rows(self, slice_: Slice, has_state: bool) -> bool:
         return slice_.first and not self.groups
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
-        found = sweep(self._sweep, new[0], state, slice_)
+        found = sweep(self._sweep_of(new[0]), new[0], state, slice_)
         return Increment(name_by_position(found.output), found.added)
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
-        return compact_sweep(self._sweep, part, rows, bound)
+        return compact_sweep(self._sweep_of(rows), part, rows, bound)
 
 
 @dataclass(frozen=True)

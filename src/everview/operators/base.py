@@ -79,7 +79,8 @@ class StatePart:
 
     `until` says what ends a row whose end is not known. With `expires_within`, rows are laid out by their
     ends, so that whole files expire (paper 2, 5.3.2). Of a `queue` only the rows that are due are read.
-    `may_cancel` says that compaction can sum rows.
+    `may_cancel` says that compaction can sum rows, `fan` after how many small runs it does (None: as for
+    any state).
 
     >>> print(StatePart("left", "left input", 10_000_000)), print(StatePart("left", "left input", INFINITY))
     left input, 10 s
@@ -95,6 +96,7 @@ class StatePart:
     queue: bool = False
     may_cancel: bool = True
     growth: Growth = Growth.NO
+    fan: int | None = None
 
     @classmethod
     def of(cls, name: str, rows: InputRows, text: str = "") -> StatePart:
@@ -224,6 +226,22 @@ class StatefulOperator(Operator, ABC):
         record as its key, so that the state of a row is always in the same partition.
         """
         return tuple((i,) * len(self.inputs) for i in range(len(self.inputs[0].types)))
+
+    @property
+    def runs_in_family(self) -> bool:
+        """Whether increment and compaction take `_member`, where rows have it, as part of every key.
+
+        Then operators of one family are evaluated at once, over all their rows (`columnar/family.py`).
+        """
+        return False
+
+    @property
+    def family(self) -> tuple[object, ...] | None:
+        """What the operators of a family share: all but their inputs, of which only the types matter."""
+        if not self.runs_in_family:
+            return None
+        values = (getattr(self, f.name) for f in fields(self) if f.init and f.name != "rows")
+        return self.kind, *(v.types if isinstance(v, Operator) else v for v in values)
 
     @property
     @abstractmethod

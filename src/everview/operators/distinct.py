@@ -38,6 +38,10 @@ class DistinctOperator(StatefulOperator):
         return "δ" if self.signed else "δ*"
 
     @property
+    def runs_in_family(self) -> bool:
+        return True
+
+    @property
     def state(self) -> tuple[StatePart, ...]:
         rows = self.rows_of(0)
         return (StatePart.of(self._part, rows, "" if self.signed else _state_text(rows.label)),)

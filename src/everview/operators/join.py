@@ -30,6 +30,7 @@ from everview.operators.columnar.frame import (
     name_right_columns,
     stack_frames,
 )
+from everview.operators.columnar.hashing import MEMBER
 from everview.operators.columnar.keys import key_hashes, match_keys, sort_by_key
 from everview.operators.columnar.pairs import drop_null_rows, pair_rows
 
@@ -68,6 +69,10 @@ class JoinOperator(StatefulOperator):
     def keys(self) -> tuple[tuple[int, ...], ...]:
         return join_key(self.left_keys, self.right_keys, len(self.left.types))
 
+    @property
+    def runs_in_family(self) -> bool:
+        return bool(self.left_keys)
+
     def is_broadcast(self, number: int) -> bool:
         return number == 1 and not self.left_keys
 
@@ -82,8 +87,9 @@ class JoinOperator(StatefulOperator):
         return sides_to_read(new)
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
-        left_on = [column(i) for i in self.left_keys]
-        right_on = [f"r{i}" for i in self.right_keys]
+        member = [MEMBER] if MEMBER in new[0].columns else []
+        left_on = [column(i) for i in self.left_keys] + member
+        right_on = [f"r{i}" for i in self.right_keys] + member
         found = join_pairs((new[0], name_right_columns(new[1])), state, left_on, right_on, self.nulls_equal)
         return Increment(name_by_position(found.output), found.added)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from everview.algebra.time import INFINITY
 from everview.operators.base import InputColumns, Operator, StatefulOperator, StatePart
@@ -30,7 +29,8 @@ class SyncOnOperator(StatefulOperator):
 
     `points` has the insertions of the synchronization stream; a point is an instant at which a row with that
     instant as its value is inserted. A row waits for the first point at or after its begin; if that of its
-    end has not come, the row is emitted open and closed later. State: the begins and ends that wait.
+    end has not come, the row is emitted open and closed later. State: the begins and ends that wait. All
+    those up to the bound wait for the same point, the next one, and are summed per record (paper 5, 8).
 
     >>> from everview.algebra.types import INT, TIMESTAMP
     >>> from everview.operators.columnar.frame import make_frame
@@ -44,7 +44,6 @@ class SyncOnOperator(StatefulOperator):
 
     input: Operator
     points: Operator
-    keeps_begins: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._set_types(self.input.types)
@@ -62,14 +61,20 @@ class SyncOnOperator(StatefulOperator):
 
     @property
     def state(self) -> tuple[StatePart, ...]:
-        return (StatePart("waiting", "changes that wait", until="until the next point"),)
+        return (StatePart("waiting", "changes that wait", until="until the next point", fan=2),)
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {"waiting": _open_rows(new[0].clear())}
 
+    def parts_to_read(self, new: Sequence[Frame]) -> set[str] | None:
+        """Without a point nothing that waits is emitted."""
+        return set() if new[1].is_empty() else None
+
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
+        if new[1].is_empty():
+            return Increment(new[0].clear(), {"waiting": consolidate_frame(_open_rows(new[0]), slice_.b1)})
         points = new[1].filter(pl.col("c0").cast(pl.Int64) == pl.col(FROM))[FROM].unique()
-        queue = stack_frames([state["waiting"], _open_rows(new[0])])
+        queue = consolidate_frame(stack_frames([state["waiting"], _open_rows(new[0])]), slice_.b0)
         instants = np.sort(points.to_numpy())
         position = np.searchsorted(instants, queue[FROM].to_numpy())
         come = position < len(instants)
@@ -77,7 +82,8 @@ class SyncOnOperator(StatefulOperator):
         # A begin or an end whose point has come is an open row from that point on: +n or -n.
         ready = queue.with_columns(pl.Series(_POINT, at)).filter(pl.Series(come))
         output = consolidate_frame(ready.with_columns(pl.col(_POINT).alias(FROM)).drop(_POINT))
-        return Increment(output, {"waiting": _state_change(state["waiting"], queue.filter(pl.Series(~come)))})
+        change = _state_change(state["waiting"], queue.filter(pl.Series(~come)), slice_.b1)
+        return Increment(output, {"waiting": change})
 
 
 def _open_rows(rows: Frame) -> Frame:
@@ -88,6 +94,6 @@ def _open_rows(rows: Frame) -> Frame:
     return stack_frames([rows, ends]).with_columns(pl.lit(INFINITY, pl.Int64).alias(UNTIL))
 
 
-def _state_change(before: Frame, after: Frame) -> Frame:
-    """Return the rows to add to a state so that it becomes another."""
-    return consolidate_frame(stack_frames([after, before.with_columns((-pl.col(N)).alias(N))]))
+def _state_change(before: Frame, after: Frame, bound: int) -> Frame:
+    """Return the rows to add to a state so that it becomes another; begins up to the bound are equal."""
+    return consolidate_frame(stack_frames([after, before.with_columns((-pl.col(N)).alias(N))]), bound)

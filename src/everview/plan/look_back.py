@@ -24,8 +24,9 @@ from everview.operators.columnar.frame import BEFORE_ALL
 
 # What holds at an instant depends only on what their inputs hold at that instant.
 _SNAPSHOT_REDUCIBLE = (
-    P.AggregateOperator, P.BandJoinOperator, P.DistinctOperator, P.FilterOperator, P.JoinOperator,
-    P.MultisetOperator, P.NegateOperator, P.NegativeTuplesOperator, P.ProjectOperator, P.UnionOperator,
+    P.AggregateOperator, P.BandJoinOperator, P.CopyCountsOperator, P.DistinctOperator, P.FilterOperator,
+    P.JoinOperator, P.MultisetOperator, P.NegateOperator, P.NegativeTuplesOperator, P.ProjectOperator,
+    P.UnionOperator,
 )  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def look_back(plan: P.Operator, known: Mapping[P.Operator, int], timelines: Mapp
     if None in inputs:
         return None
     match plan:
-        case P.SyncEveryOperator(_, grid):
+        case P.SyncEveryOperator(_, grid) | P.SummedSyncOperator(_, grid):
             return longest + grid.step if longest else 0
         case _ if isinstance(plan, _SNAPSHOT_REDUCIBLE) or not longest:
             return longest

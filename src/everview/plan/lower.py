@@ -24,11 +24,14 @@ from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
 from everview.plan.lower_joins import LoweredInput, cast_to
+from everview.rewrite.estimates import estimate_copies
 from everview.temporal.ages import age
 from everview.temporal.life import life
 from everview.temporal.update_patterns import Pattern, edge
 
 STRATEGIES = ("UPA", "DIRECT", "NT")
+
+_MANY_COPIES = 16  # rows of a record; measured, see docs/performance.md
 
 
 def lower(plan: N.Node, strategy: str = "UPA") -> P.Operator:
@@ -40,10 +43,14 @@ def lower(plan: N.Node, strategy: str = "UPA") -> P.Operator:
 
 @dataclass(frozen=True)
 class Lowering:
-    """One lowering: its strategy, and the nodes that are lowered already; each is lowered once."""
+    """One lowering: its strategy, and the nodes that are lowered already; each is lowered once.
+
+    With `first`, the techniques are those of the releases that kept no plans with a store.
+    """
 
     strategy: str
     done: dict[int, tuple[N.Node, P.Operator]] = field(default_factory=dict)
+    first: bool = False
 
     def __call__(self, node: N.Node) -> P.Operator:
         if id(node) not in self.done:
@@ -64,9 +71,15 @@ class Lowering:
         if rows.grows:
             growth = Growth.BY_RECORD if node.schema.timeline is None else Growth.BY_ROW
         in_order = flow.pattern <= Pattern.WKS
+        plan = self(node)
+        waits = 0 if _emits_open_rows(plan) else rows.waits
         return LoweredInput(
-            self(node), InputRows(label, rows.lasts, rows.waits, in_order, flow.signed, growth, until=until)
+            plan, InputRows(label, rows.lasts, waits, in_order, flow.signed, growth, until=until)
         )
+
+    def has_signed_rows(self, node: N.Node) -> bool:
+        """Return whether a technique for rows that may be retracted is used for a node's output."""
+        return self.strategy == "UPA" and not self.first and edge(node).signed
 
     def lower_inputs(
         self, node: N.Join | N.SemiJoin | N.AntiJoin | N.OuterJoin | N.TableJoin
@@ -153,7 +166,24 @@ def _(node: N.Union, lower: Lowering) -> P.Operator:
 
 @_lower_node.register
 def _(node: N.Synchronize, lower: Lowering) -> P.Operator:
+    """Rows that may be retracted wait for their point, so that they cancel; others go on at once."""
+    if lower.has_signed_rows(node.input):
+        below = lower.lower_input(node.input)
+        one = isinstance(below.plan, P.StatefulOperator) and not below.plan.keys
+        return P.SummedSyncOperator(below.plan, node.grid, one, rows=(below.rows,))
     return P.SyncEveryOperator(lower(node.input), node.grid)
+
+
+def _emits_open_rows(plan: P.Operator) -> bool:
+    """Return whether no row of a plan begins or ends after the slice in which it is emitted."""
+    match plan:
+        case P.CopyCountsOperator():
+            return True
+        case P.SummedSyncOperator():
+            return plan.rows_of(0).waits == 0
+        case P.FilterOperator() | P.ProjectOperator() | P.UnionOperator():
+            return all(_emits_open_rows(below) for below in plan.inputs)
+    return False
 
 
 def bind_positions(expression: Expression, schema: Schema) -> Expression:
@@ -199,8 +229,8 @@ def _(node: N.Window, lower: Lowering) -> P.Operator:
 
 def _arrival_order(node: N.Node) -> tuple[int, ...]:
     """Return the columns that order rows: the time line, the SEQUENCE BY columns, then all others."""
-    base = N.base_of(node)
-    sequence = base.sequence if isinstance(base, N.Stream) else ()
+    stream = N.stream_of(node)
+    sequence = () if stream is None else stream.sequence
     line = node.schema.timeline
     first = [] if line is None else [node.schema.index(line)]
     named = [node.schema.index(node.schema.find(name)) for name in sequence]
@@ -259,9 +289,18 @@ def _(node: N.Distinct, lower: Lowering) -> P.Operator:
 @_lower_node.register(N.Intersection)
 @_lower_node.register(N.MaxUnion)
 def _(node: N.Difference | N.Intersection | N.MaxUnion, lower: Lowering) -> P.Operator:
+    """By the profile, or by counting copies where results may be retracted in any case (STR).
+
+    The profile emits results with their ends, and reads all rows of each record that changes. Where no left
+    row ends by itself there are no such ends, and copies are counted. Else that is less work only if records
+    occur often: the profile then retracts much of what it emitted.
+    """
     names = {N.Difference: "difference", N.Intersection: "intersection", N.MaxUnion: "max_union"}
     left, right = _set_inputs(node, lower)
-    return P.MultisetOperator(left.plan, right.plan, names[type(node)], rows=(left.rows, right.rows))
+    often = left.rows.waits == 0 or estimate_copies(node.left) >= _MANY_COPIES
+    counts = often and lower.has_signed_rows(node)
+    made = P.CopyCountsOperator if counts else P.MultisetOperator
+    return made(left.plan, right.plan, names[type(node)], rows=(left.rows, right.rows))
 
 
 @_lower_node.register

@@ -23,7 +23,7 @@ from everview.catalog import (
 from everview.query.create import column_constraints, source_sql
 from everview.query.event_words import all_bounds, wait_words
 from everview.query.report import Report, table_lines, watermark
-from everview.query.status import view_bound, view_note
+from everview.query.status import holding_of, view_bound, view_note
 from everview.temporal.clocks import Clock
 from everview.temporal.keys import keys_of
 from everview.temporal.update_patterns import Pattern, edge
@@ -47,6 +47,7 @@ class Facts:
     manifest: Manifest
     plan: N.Node
     clocks: Mapping[str, Clock] = field(default_factory=dict)  # of the time lines of an event stream
+    now: int = LEAST  # what the clock shows: it says which streams are idle
 
 
 def describe_entry(entry: Entry, facts: Facts) -> Report:
@@ -137,13 +138,15 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
         case EventStreamEntry():
             since = facts.manifest.since.get(entry.name, LEAST)
             bounds = all_bounds(facts.manifest)
+            holding = holding_of(facts.catalog, facts.manifest, facts.clocks.values(), facts.now)
+            waits = [wait_words(line, clock, bounds, holding) for line, clock in facts.clocks.items()]
             return {
                 "definition": " ".join(entry.sql.split()),
                 "keeps": "its rows, which are final",
                 "history": _history(entry),
                 "bound": "; ".join(f"{line}: {clock}" for line, clock in facts.clocks.items()),
                 "watermark": _known_up_to(view_bound(facts.catalog, facts.manifest, entry.name)),
-                "waits": "; ".join(wait_words(line, clock, bounds) for line, clock in facts.clocks.items()),
+                "waits": "; ".join(waits),
                 "note": view_note(facts.manifest, entry.name),
                 "complete since": instant_words(since),
                 "reads": ", ".join(entry.depends_on),

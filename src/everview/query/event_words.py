@@ -5,7 +5,7 @@ The clocks are those of the plan that runs; it is read from the store, so that n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from everview.algebra.time import UNDATED, instant_words
@@ -36,8 +36,10 @@ def line_clocks(
     return {line: w.clock or Clock() for line, w in zip(entry.timelines, plan.lines, strict=True)}
 
 
-def wait_words(line: str, clock: Clock, bounds: LineBounds) -> str:
+def wait_words(line: str, clock: Clock, bounds: LineBounds, holding_store: Sequence[str] = ()) -> str:
     """Return up to where a time line is known, and which streams hold it back.
+
+    `holding_store` are the streams that hold back the bound of the store.
 
     >>> fire, brigade = StreamLine("fire", "ts"), StreamLine("brigade", "ts")
     >>> clock = Clock.earliest([[moment] for part in (Clock.line(fire), Clock.line(brigade).less(5))
@@ -46,11 +48,16 @@ def wait_words(line: str, clock: Clock, bounds: LineBounds) -> str:
     'deadline is known to 1970-01-01T00:00:00.000055: brigade is known to 1970-01-01T00:00:00.000060'
     >>> wait_words("deadline", clock, {fire: 70})
     'deadline is not known yet: brigade has no rows'
+    >>> wait_words("at", Clock.line(STORE_BOUND), {STORE_BOUND: 70}, ["exits"])
+    'at is known to 1970-01-01T00:00:00.000070: exits is known to 1970-01-01T00:00:00.000070'
     """
     known = clock.value(bounds)
     if known >= ENDED:
         return f"{line} is known to the end"
-    holding = {held.stream or "the store": held for held in clock.holding(bounds)}
+    holding: dict[str, StreamLine] = {}
+    for held in clock.holding(bounds):
+        names = [held.stream] if held.stream else holding_store or ["the store"]
+        holding |= {name: held for name in names if name not in holding}
     silent = [name for name, held in holding.items() if bounds.get(held, NOT_BEGUN) <= NOT_BEGUN]
     if known < UNDATED:
         return f"{line} is not known yet: {_listed(silent or list(holding))} {_has(silent)} no rows"

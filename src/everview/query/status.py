@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry,
 from everview.errors import format_count
 from everview.query.event_words import all_bounds, wait_words
 from everview.query.report import Report, ReportRow, table_lines, watermark
-from everview.temporal.clocks import Clock
+from everview.temporal.clocks import STORE_BOUND, Clock
 
 if TYPE_CHECKING:
     from everview.storage.manifest import Manifest
@@ -103,7 +103,7 @@ def store_status(
         for e in catalog
         if isinstance(e, QueryEntry)
     ]
-    waits = [*why_waiting(catalog, manifest, waiting, now), *_waiting_events(manifest, clocks)]
+    waits = [*why_waiting(catalog, manifest, waiting, now), *_waiting_events(catalog, manifest, clocks, now)]
     return Status(
         manifest.step,
         manifest.bound,
@@ -174,11 +174,14 @@ def why_waiting(catalog: Catalog, manifest: Manifest, waiting: Mapping[str, int]
     ]
 
 
-def _waiting_events(manifest: Manifest, clocks: Mapping[str, Mapping[str, Clock]]) -> list[str]:
+def _waiting_events(
+    catalog: Catalog, manifest: Manifest, clocks: Mapping[str, Mapping[str, Clock]], now: int
+) -> list[str]:
     """Return a line for each event stream that is behind the newest row, with the streams that hold it."""
     bounds = all_bounds(manifest)
+    holding = holding_of(catalog, manifest, [c for lines in clocks.values() for c in lines.values()], now)
     return [
-        f"{name}: {wait_words(line, clock, bounds)}"
+        f"{name}: {wait_words(line, clock, bounds, holding)}"
         for name, lines in clocks.items()
         for line, clock in lines.items()
         if clock.value(bounds) < manifest.present
@@ -192,6 +195,12 @@ def holding_streams(catalog: Catalog, manifest: Manifest, now: int) -> list[str]
     bounds = {e.name: own_bound(catalog, manifest, e.name) for e in awake}
     least = min(bounds.values(), default=LEAST)
     return [name for name, bound in bounds.items() if bound == least]
+
+
+def holding_of(catalog: Catalog, manifest: Manifest, clocks: Iterable[Clock], now: int) -> list[str]:
+    """Return the streams that hold back the bound of the store, if some of the clocks go by it."""
+    by_store = any(STORE_BOUND in clock.lines for clock in clocks)
+    return holding_streams(catalog, manifest, now) if by_store else []
 
 
 def own_bound(catalog: Catalog, manifest: Manifest, name: str) -> Chronon:

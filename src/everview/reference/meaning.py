@@ -186,8 +186,8 @@ def arrival_order(node: N.Node, e: Record) -> tuple[object, ...]:
     line = node.schema.timeline
     if line is None:
         raise AlgebraError("rows without a time line have no order")
-    base = N.base_of(node)
-    sequence = base.sequence if isinstance(base, N.Stream) else ()
+    stream = N.stream_of(node)
+    sequence = () if stream is None else stream.sequence
     ordered = [node.schema.index(line), *(node.schema.index(node.schema.find(s)) for s in sequence)]
     return record_ordering([e[i] for i in ordered] + list(e))
 

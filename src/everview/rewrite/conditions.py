@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import (
     Call,
     Cast,
+    Column,
     Expression,
     Literal,
     TryCast,
@@ -40,6 +41,29 @@ def tells_equal_rows_apart(condition: Expression) -> bool:
         isinstance(part, (Call, Cast, TryCast)) and any(column.type.is_float for column in part.columns())
         for part in condition.walk()
     )
+
+
+def reads_key(condition: Expression, key: Collection[Expression]) -> bool:
+    """Return whether a condition reads columns of a key only, and is the same for equal keys."""
+    columns = condition.columns()
+    return bool(columns) and all(c in key for c in columns) and not tells_equal_rows_apart(condition)
+
+
+def open_tagged_stream(node: N.Filter) -> tuple[N.Tagged, Expression, str | None] | None:
+    """Return the tagged stream below a filter, the condition on its columns, and the name that it goes by.
+
+    The name of a tagged stream is no border, as that of a view is: its rows are kept for its readers alone.
+    """
+    match node.input:
+        case N.Tagged() as tagged:
+            return tagged, node.condition, None
+        case N.View(name, N.Tagged() as tagged):
+            names: dict[Expression, Expression] = {
+                Column.to(above): Column.to(below)
+                for above, below in zip(node.schema, tagged.schema, strict=True)
+            }
+            return tagged, substitute(node.condition, names), name
+    return None
 
 
 def substitute_computed(

@@ -96,3 +96,18 @@ def _(node: N.Join | N.OuterJoin | N.TableJoin) -> float:
 @estimate_rows.register(N.MaxUnion)
 def _(node: N.Union | N.MaxUnion) -> float:
     return estimate_rows(node.left) + estimate_rows(node.right)
+
+
+def estimate_copies(node: N.Node) -> float:
+    """Return roughly how many rows with the same record hold at a time; with a time line in it, one.
+
+    >>> from everview.algebra.schema import Schema
+    >>> from everview.algebra.types import INT, TIMESTAMP
+    >>> s = N.Stream("s", Schema.of(("k", INT), ("ts", TIMESTAMP), timeline="ts"))
+    >>> hour = N.Window(s, Range(3600 * SECOND))
+    >>> estimate_copies(hour), estimate_copies(N.Project(hour, (("k", s.column("k")),)))
+    (1.0, 36.0)
+    """
+    if node.schema.timeline is not None:
+        return 1.0
+    return max(estimate_rows(node) / _KEYS ** len(node.schema), 1.0)

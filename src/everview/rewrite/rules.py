@@ -9,6 +9,7 @@ from everview.algebra import nodes as N
 from everview.rewrite.close_equalities import close_equalities
 from everview.rewrite.collapse_sync import collapse_sync
 from everview.rewrite.fold_constants import fold_constants
+from everview.rewrite.fold_filter_into_tagged import fold_filter_into_tagged
 from everview.rewrite.merge_filter_into_join import merge_filter_into_join
 from everview.rewrite.merge_filters import merge_filters
 from everview.rewrite.order_joins import order_joins
@@ -26,6 +27,7 @@ from everview.rewrite.push_filter_below_set_operation import push_filter_below_s
 from everview.rewrite.push_filter_below_subquery_join import push_filter_below_subquery_join
 from everview.rewrite.push_filter_below_sync import push_filter_below_sync
 from everview.rewrite.push_filter_below_table_join import push_filter_below_table_join
+from everview.rewrite.push_filter_below_tagged import push_filter_below_tagged
 from everview.rewrite.push_filter_below_union import push_filter_below_union
 from everview.rewrite.push_filter_below_window import push_filter_below_window
 from everview.rewrite.push_sync_below_operators import push_sync_below_operators
@@ -67,6 +69,8 @@ RULES: tuple[Rule, ...] = (
     push_filter_below_sync,
     push_filter_below_window,
     push_filter_below_rows_window,
+    push_filter_below_tagged,  # before the next one: what is on the key needs no row that deletes
+    fold_filter_into_tagged,
     merge_filter_into_join,
     push_condition_below_join,
     collapse_sync,

@@ -17,7 +17,7 @@ from everview.operators.columnar.lazy import pl
 
 def encode_frame(frame: Frame, local: bool) -> memoryview:
     """Return a frame as an Arrow file, as it is written to a local folder or elsewhere."""
-    if all(_is_fixed(type_) for type_ in frame.dtypes):
+    if has_fixed_width(frame):
         table = frame.rechunk().to_arrow()  # one batch: its readers search it as a whole
         sink = pa.BufferOutputStream()
         with arrow_ipc.new_file(sink, table.schema, options=_write_options(local)) as writer:
@@ -28,6 +28,19 @@ def encode_frame(frame: Frame, local: bool) -> memoryview:
     compression: Literal["uncompressed", "lz4"] = "uncompressed" if local else "lz4"
     frame.rechunk().write_ipc(buffer, compression=compression, record_batch_size=max(frame.height, 1))
     return buffer.getbuffer()
+
+
+def encode_batch(batch: pa.RecordBatch, local: bool) -> memoryview:
+    """Return a batch of columns of fixed width as `encode_frame` does."""
+    sink = pa.BufferOutputStream()
+    with arrow_ipc.new_file(sink, batch.schema, options=_write_options(local)) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def has_fixed_width(frame: Frame) -> bool:
+    """Return whether all values of each column have the same width, and pyarrow knows them."""
+    return all(map(_is_fixed, frame.dtypes))
 
 
 def encode_parts(parts: Sequence[Frame], local: bool) -> memoryview:
@@ -41,6 +54,7 @@ def encode_parts(parts: Sequence[Frame], local: bool) -> memoryview:
     return memoryview(sink.getvalue())
 
 
+@functools.cache
 def _write_options(local: bool) -> Any:
     return arrow_ipc.IpcWriteOptions(compression=None if local else "lz4")
 

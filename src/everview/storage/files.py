@@ -31,7 +31,7 @@ from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pl
 from everview.storage.conditional import ConditionalObject, conditional_object
 from everview.storage.encoding import ArrowStream, decode_frame, encode_frame, encode_parts
-from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, version_of
+from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, bytes_in_memory, version_of
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -190,7 +190,11 @@ class Files:
 
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Write a frame; return its path or address, and its size in bytes."""
-        return path, self.write_frame(path, frame)
+        return self.save_encoded(path, encode_frame(frame, self.local))
+
+    def save_encoded(self, path: str, data: memoryview) -> tuple[str, int]:
+        """Write the bytes of a frame; return its path or address, and its size in bytes."""
+        return path, self._write_sealed(path, data)
 
     def read_frame(
         self,
@@ -230,7 +234,7 @@ class Files:
             is_small = data.size <= LARGEST_COPY
             frame = decode_frame(pa.py_buffer(data.to_pybytes()) if is_small else data, None)
             kept = COPIED if is_small else MAPPED
-            kept.put(name, version, frame, max(data.size, frame.estimated_size()))
+            kept.put(name, version, frame, bytes_in_memory(frame, data.size))
         return frame
 
     def write_parts(self, path: str, parts: Sequence[Frame]) -> int:

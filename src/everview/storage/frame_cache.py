@@ -33,10 +33,18 @@ from everview.operators.columnar.lazy import pl as pl
 
 Version = tuple[int, ...]
 
-MOST_COPIED_BYTES = 64 * 1024 * 1024
+MOST_COPIED_BYTES = 128 * 1024 * 1024
 MOST_MAPPED_BYTES = 256 * 1024 * 1024
 LARGEST_COPY = 256 * 1024  # bytes; a packed file has smaller runs only, so it is never mapped
 _SWEEP_SECONDS = 1.0
+_COLUMN_BYTES = (
+    2 * 1024
+)  # what a column takes beside its values, measured: most of the memory of a small frame
+
+
+def bytes_in_memory(frame: Frame, size: int) -> int:
+    """Return about how many bytes a frame takes that was decoded from so many bytes of a file."""
+    return max(size, int(frame.estimated_size())) + _COLUMN_BYTES * frame.width
 
 
 def version_of(found: os.stat_result) -> Version:

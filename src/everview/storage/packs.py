@@ -31,7 +31,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from msgspec.structs import replace
 
 from everview.operators.columnar.frame import Frame
-from everview.storage.encoding import encode_frame, encode_parts
+from everview.storage.encoding import encode_parts
 from everview.storage.files import CHECKSUM_BYTES, Files, address_of, file_of, seal
 from everview.storage.frame_cache import Version
 from everview.storage.runs import BACKFILL, FOLDERS, Run, TraceId, Traces
@@ -58,15 +58,12 @@ class PackedFiles(Files):
         # Packed files that were read: a task reads many runs of one, which never changes.
         self._opened_packs: dict[str, tuple[Any, Version | None]] = {}
 
-    def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
-        """Save a frame; return where it is, and its size in bytes."""
-        return self._save(path, encode_frame(frame, self.local))
-
     def save_parts(self, path: str, parts: Sequence[Frame]) -> tuple[str, int]:
         """Save frames of the same columns as the parts of one; return where it is, and its size in bytes."""
-        return self._save(path, encode_parts(parts, self.local))
+        return self.save_encoded(path, encode_parts(parts, self.local))
 
-    def _save(self, path: str, data: memoryview) -> tuple[str, int]:
+    def save_encoded(self, path: str, data: memoryview) -> tuple[str, int]:
+        """Save the bytes of a frame; return where it is, and its size in bytes."""
         if _kind(path) in _PACKED and len(data) <= _LARGEST:
             return self._add(_kind(path), data)
         return path, self._write_sealed(path, data)

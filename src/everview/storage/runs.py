@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -121,15 +122,38 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, path: str, frame: Frame, size: int, step: int = 0, sequence: int = -1) -> Run:
         """Return the run of a frame, which is not empty, in a file of this size."""
+        [found] = cls.of_stretches([path], frame, [0, frame.height], [size], step, [sequence])
+        return found
+
+    @classmethod
+    def of_stretches(
+        cls,
+        paths: Sequence[str],
+        frame: Frame,
+        edges: Sequence[int],
+        sizes: Sequence[int],
+        step: int,
+        sequences: Sequence[int],
+    ) -> list[Run]:
+        """Return the runs of stretches of a frame, of which none is empty, each in a file of its own."""
         until, since = _column(frame, UNTIL, INFINITY), _column(frame, FROM, LEAST)
-        least, greatest = int(until.min()), int(until.max())
-        ends: tuple[int, ...] = ()
-        if least < greatest and len(until) >= _PARTS:
-            places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
-            ends = tuple(np.partition(until, places)[places].tolist())
-        negative = int(np.count_nonzero(frame[N].to_numpy() < 0)) if N in frame.columns else None
-        begins = int(since.min()), int(since.max())
-        return cls(path, frame.height, least, greatest, *begins, size, ends, negative, step, sequence)
+        least, greatest, first, last = (
+            function.reduceat(times, edges[:-1]).tolist()
+            for times in (until, since)
+            for function in (np.minimum, np.maximum)
+        )
+        negative: Sequence[int | None] = [None] * len(paths)
+        if N in frame.columns:
+            taken_back = (frame[N].to_numpy() < 0).astype(np.int64)
+            negative = np.add.reduceat(taken_back, edges[:-1]).tolist()
+        return [
+            cls(
+                path, end - begin, least[i], greatest[i], first[i], last[i], sizes[i],
+                _equal_parts(until[begin:end]) if least[i] < greatest[i] else (),
+                negative[i], step, sequences[i],
+            )
+            for i, (path, (begin, end)) in enumerate(zip(paths, pairwise(edges), strict=True))
+        ]  # fmt: skip
 
     @property
     def cancelling(self) -> int:
@@ -158,6 +182,14 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
             and (due is None or (self.greatest_until > due[0] and self.least_until <= due[1]))
             and (at is None or self.least_from <= at < self.greatest_until)
         )
+
+
+def _equal_parts(until: np.ndarray) -> tuple[int, ...]:
+    """Return the ends that cut rows into equal parts; none for a few rows."""
+    if len(until) < _PARTS:
+        return ()
+    places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
+    return tuple(np.partition(until, places)[places].tolist())
 
 
 Traces = Mapping[TraceId, tuple[Run, ...]]

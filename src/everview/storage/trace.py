@@ -32,10 +32,20 @@ from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
 from everview.operators.columnar.lazy import np, pl
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, file_of
+from everview.storage.many_runs import RunToWrite, write_runs
 from everview.storage.runs import Run, TraceId, next_sequence
 
 # Rows with a bound → as few rows that answer the same after it: `consolidate_frame`, or the kernel's own.
 Shrink = Callable[[Frame, int], Frame]
+
+
+@dataclass(frozen=True)
+class RowsToRead:
+    """The rows that end after an instant, or in (b0, b1]; with `runs_due`, whole runs with such rows."""
+
+    until_after: int | None = None
+    due: tuple[int, int] | None = None
+    runs_due: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,19 +69,7 @@ class Trace:
 
     def append(self, frame: Frame, step: int, bound: int = BEFORE_ALL) -> Trace:
         """Append the rows of a frame that end after the bound, as one run or one for each expiry bucket."""
-        frame = _ending_after(frame, bound)
-        if frame.is_empty():
-            return self
-        sequence = next_sequence(self.runs, step)
-        written = [
-            self._write(part, step, sequence + i)
-            for i, part in enumerate(self.policy.split(frame, bound) if UNTIL in frame.columns else [frame])
-        ]
-        return replace(self, runs=(*self.runs, *written))
-
-    def _write(self, frame: Frame, step: int, sequence: int) -> Run:
-        path, size = self.files.save_frame(self.id.path(step, sequence), frame)
-        return Run.of(path, frame, size, step, sequence)
+        return append_rows([self], [(0, _ending_after(frame, bound))], step, bound)[0]
 
     def read(
         self,
@@ -97,6 +95,14 @@ class Trace:
         if not frames:
             return pl.DataFrame()
         return frames[0] if len(frames) == 1 else self._together(frames)
+
+    def read_runs(self, wanted: RowsToRead) -> list[Frame]:
+        """Read the runs that can have such rows, all rows of each."""
+        return [
+            self._read_run(run, None, None, None, None)
+            for run in self.runs
+            if run.holds(wanted.until_after, wanted.due, None) and run.holds(None, wanted.runs_due, None)
+        ]
 
     def _read_run(
         self,
@@ -136,13 +142,44 @@ class Trace:
 
     def merged(self, group: Sequence[Run], shrink: Shrink, step: int, bound: int) -> Trace:
         """Replace some runs by one (or one for each bucket)."""
-        # By their ends: a state of events is then in the order of time, and is sorted faster.
-        in_order = sorted(group, key=lambda run: (run.least_until, run.greatest_until))
-        together = replace(self, runs=tuple(in_order)).read(until_after=bound)
+        together = self.only(group).read(until_after=bound)
         small = together if together.is_empty() else shrink(together, bound)
-        grown = self.append(small, step, bound)
-        gone = {run.path for run in group}
-        return replace(grown, runs=tuple(run for run in grown.runs if run.path not in gone))
+        return self.append(small, step, bound).without(group)
+
+    def only(self, runs: Sequence[Run]) -> Trace:
+        """Return it with these runs alone, in the order of their ends.
+
+        A state of events is then in the order of time, and is sorted faster.
+        """
+        return replace(self, runs=tuple(sorted(runs, key=lambda run: (run.least_until, run.greatest_until))))
+
+    def without(self, runs: Sequence[Run]) -> Trace:
+        """Return it without these runs."""
+        gone = {run.path for run in runs}
+        return replace(self, runs=tuple(run for run in self.runs if run.path not in gone))
+
+
+def append_rows(
+    traces: Sequence[Trace], rows: Sequence[tuple[int, Frame]], step: int, bound: int = BEFORE_ALL
+) -> list[Trace]:
+    """Append rows, all of which end after the bound, to traces of the same files, given by their numbers."""
+    grown = [trace.runs for trace in traces]
+    wanted: list[tuple[int, RunToWrite]] = []
+    sequences: dict[int, int] = {}
+    for i, frame in rows:
+        if frame.is_empty():
+            continue
+        parts = traces[i].policy.split(frame, bound) if UNTIL in frame.columns else [frame]
+        first = sequences.get(i, next_sequence(grown[i], step))
+        sequences[i] = first + len(parts)
+        for number, part in enumerate(parts, first):
+            wanted.append((i, RunToWrite(traces[i].id.path(step, number), part, number)))
+    if not wanted:
+        return list(traces)
+    written = write_runs(traces[0].files, [run for _, run in wanted], step)
+    for (i, _), run in zip(wanted, written, strict=True):
+        grown[i] = (*grown[i], run)
+    return [t if t.runs == runs else replace(t, runs=runs) for t, runs in zip(traces, grown, strict=True)]
 
 
 def missing_run(files: Files, path: str) -> StoreError:

@@ -111,9 +111,10 @@ def _(node: N.Tagged) -> Age:
 
 @age.register
 def _(node: N.Synchronize) -> Age:
-    """Rows are emitted when they are known, with later begins and ends."""
+    """Rows are emitted when they are known, with later begins and ends; some may wait for the point."""
     below, step = age(node.input), node.grid.step
-    return Age(below.emitted, _sum(below.begins, step), _sum(below.ends, step))
+    emitted = _sum(below.emitted, step) if edge(node.input).signed else below.emitted
+    return Age(emitted, _sum(below.begins, step), _sum(below.ends, step))
 
 
 @age.register(N.IStream)

@@ -74,7 +74,7 @@ def _blocked(timing: Timing, plan: N.Node, lines: Sequence[str], facts: _Facts |
         ends = f": the distance from {variable} is no constant"
     return EventQueryError(
         "this query could never be sure of its answer: "
-        f"rows of {origin} may still come at any time{after}{ends}",
+        f"{origin.rows} may still come at any time{after}{ends}",
         next_step=_upper_end(plan, timing, later, others, facts),
     ).about(_PARTS[type(timing.node)], origin.alias)
 
@@ -107,7 +107,7 @@ def _endless_group(
         keys.append(f"date_trunc('HOUR', {short_name(time, plan)})")
         view = f"group by a time too: GROUP BY {', '.join(keys)}; or make a view"
     return EventQueryError(
-        f"a group never ends: a row of {origin} may still come to it at any time{so_far}", next_step=view
+        f"a group never ends: {origin.row} may still come to it at any time{so_far}", next_step=view
     ).about("group", origin.alias)
 
 
@@ -183,7 +183,7 @@ def _without_branch(
             origin = unbounded.requirement.origins[0]
             words = expression_sql(_as_written(branch, origin))
             return EventQueryError(
-                f"where only `{words}` holds, nothing bounds rows of {origin}",
+                f"where only `{words}` holds, nothing bounds {origin.rows}",
                 next_step="say it in both branches, or outside of the OR",
             ).about("branch", words)
     return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from everview.algebra.expressions import Expression
 from everview.temporal.clocks import Alternative, Requirement
 from everview.temporal.distances import ZERO, Attribute, Distances
-from everview.temporal.formulas import AllOf, AnyOf, Formula, Given
+from everview.temporal.formulas import AllOf, AnyOf, Atom, Formula, Given
 
 MOST_CASES = 64
 
@@ -111,6 +111,17 @@ class TimeCase:
             ),
         )
 
+    def _with_column(self, position: int, attribute: Attribute, equal: bool) -> TimeCase:
+        """Return the case with a new attribute for a column, which equals the one before or is not known."""
+        before = self.columns[position]
+        columns = (*self.columns[:position], attribute, *self.columns[position + 1 :])
+        case = replace(self, columns=columns, distances=self.distances.beside(Distances.of(attribute)))
+        if not equal or before is None:
+            return case
+        (same,) = case.restrict(Atom(attribute, before, 0))
+        (same,) = same.restrict(Atom(before, attribute, 0))
+        return replace(same, present=self.present | ({attribute} if self.is_present(before) else set()))
+
     def _alike(self) -> tuple[object, ...]:
         return self.columns, self.nulls, self.requirements
 
@@ -123,14 +134,47 @@ class TimeCase:
 
 
 def simplify_cases(cases: Sequence[TimeCase]) -> list[TimeCase]:
-    """Drop the cases that another one covers; of too many, replace those of equal shape by their hull."""
+    """Drop the cases that another one covers; of too many, replace some by weaker ones."""
     kept: list[TimeCase] = []
     for case in cases:
         if any(case._is_covered(other) for other in kept):
             continue
         kept = [other for other in kept if not other._is_covered(case)]
         kept.append(case)
-    return kept if len(kept) <= MOST_CASES else hull_cases(kept)
+    return kept if len(kept) <= MOST_CASES else fewer_cases(kept)
+
+
+def fewer_cases(cases: Sequence[TimeCase]) -> list[TimeCase]:
+    """Replace cases by fewer weaker ones: by their hulls; if these are still many, apart by requirement.
+
+    Outer joins and unions multiply: each has cases of other columns and requirements, which have no hull.
+    """
+    hulls = hull_cases(cases)
+    return hulls if len(hulls) <= MOST_CASES else hull_cases(_apart(hulls))
+
+
+def _apart(cases: Sequence[TimeCase]) -> list[TimeCase]:
+    """Return the cases of each single requirement, with nothing known of columns that only some cases pad.
+
+    A clock is the least over all cases and all their requirements, so a case with several requirements means
+    the same as several cases with one each. Each keeps the times of its own requirement only: then those of
+    different outer joins, or sides of unions, are not combined with each other any more.
+    """
+    always = cases[0].nulls.intersection(*(case.nulls for case in cases))
+    common = {
+        position: Attribute(str(next(filter(None, times))))
+        for position, times in enumerate(zip(*(case.columns for case in cases), strict=True))
+        if len(set(times)) > 1
+    }
+    unknown = {position for position in common if any(case.columns[position] is None for case in cases)}
+    found = []
+    for case in cases:
+        for position, attribute in common.items():
+            case = case._with_column(position, attribute, position not in unknown)
+        weaker = replace(case, nulls=always, branches=(), hulled=True)
+        found += [weaker.requiring((requirement,)) for requirement in case.requirements]
+        found += [] if case.requirements else [weaker.trimmed()]
+    return found
 
 
 def hull_cases(cases: Iterable[TimeCase]) -> list[TimeCase]:

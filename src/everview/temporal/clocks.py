@@ -189,14 +189,27 @@ def _is_never_later(part: Sequence[Moment], than: Sequence[Moment]) -> bool:
 
 @dataclass(frozen=True)
 class Origin:
-    """The stream that a requirement is about, and the name that it has in the query."""
+    """The stream that a requirement is about, and the name that it has in the query; or a table AS OF a time.
+
+    >>> print(Origin("brigade", "a").rows, "·", Origin("stations", "stations", is_table=True).row)
+    rows of 'brigade' (a) · a version of the table 'stations'
+    """
 
     stream: str
     alias: str
+    is_table: bool = False
 
     def __str__(self) -> str:
         named = "" if self.alias.casefold() == self.stream.casefold() else f" ({self.alias})"
         return f"'{self.stream}'{named}"
+
+    @property
+    def rows(self) -> str:
+        return f"versions of the table {self}" if self.is_table else f"rows of {self}"
+
+    @property
+    def row(self) -> str:
+        return f"a version of the table {self}" if self.is_table else f"a row of {self}"
 
 
 @dataclass(frozen=True)

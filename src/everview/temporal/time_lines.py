@@ -20,7 +20,7 @@ from everview.algebra.text import expression_sql, name_sql
 from everview.algebra.time import DAY, HOUR, interval_sql
 from everview.algebra.types import INTERVAL, TIMESTAMP
 from everview.temporal.cases import TimeCase
-from everview.temporal.clocks import Clock
+from everview.temporal.clocks import Clock, Origin
 from everview.temporal.distances import Attribute
 from everview.temporal.event_query import EventQueryError, Timing
 from everview.temporal.formulas import Atom
@@ -37,7 +37,7 @@ def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbo
     position = node.schema.index(node.schema.find(line))
     for case in timing.cases:
         if position in case.nulls:
-            return _padded_line_error(case, line), ()
+            return _padded_line_error(timing, case, line), ()
     unbounded = tuple(
         Unbounded(requirement, case, (position,))
         for case in timing.cases
@@ -47,12 +47,12 @@ def refused_line(timing: Timing, line: str) -> tuple[EventQueryError, tuple[Unbo
     for case in timing.cases:
         time = case.columns[position]
         if time is None or not case.is_present(time):
-            return _unrelated_line_error(timing, line, position), ()
+            return _unrelated_line_error(timing, case, line, position), ()
         if not any(case.distances.dist(time, a) is not None or case.distances.dist(a, time) is not None
                    for a in case.distances.rows if a is not time):  # fmt: skip
             alone = all(case.requirements == (u.requirement,) for u in unbounded if u.case is case)
             if alone and len(case.requirements) == 1 and not _is_line(case, time):
-                return _unrelated_line_error(timing, line, position), ()
+                return _unrelated_line_error(timing, case, line, position), ()
     return _unbounded_line_error(timing, line, unbounded), unbounded
 
 
@@ -90,28 +90,53 @@ def short_name(name: str, plan: N.Node) -> str:
 # The reasons
 
 
-def _padded_line_error(case: TimeCase, line: str) -> EventQueryError:
-    """Return the error for a time line of a side of an outer join that may be padded."""
-    origins = [r.origins[0].stream for r in case.requirements if r.origins]
-    if len(origins) < 2 or origins[0] == origins[-1]:
+def _padded_line_error(timing: Timing, case: TimeCase, line: str) -> EventQueryError:
+    """Return the error for a time line that is NULL, as of a side of an outer join that may be padded."""
+    outer = any(isinstance(n, N.OuterJoin) or (isinstance(n, N.TableJoin) and n.outer)
+                for n in timing.node.walk())  # fmt: skip
+    if not outer:
         return EventQueryError(
-            f"the time line '{line}' is NULL for a row without a match",
-            next_step="TIMELINE of a column of the other side; or JOIN",
+            f"the time line '{line}' may be NULL", next_step="; or ".join(_other_lines(timing, line)) or None
         ).about("timeline", line)
-    kept, missing = origins[0], origins[-1]
-    return EventQueryError(
-        f"the time line '{line}' is NULL for {_a(kept)} without {_a(missing)}",
-        next_step=f"TIMELINE of a column of {name_sql(kept)}; or JOIN",
-    ).about("timeline", line)
+    kept, missing = _padded_sides(timing, case, line)
+    who = "a row without a match" if missing is None else f"{_a(kept.stream)} without {_a(missing.stream)}"
+    ways = _unpadded_ways(timing, case, line, kept)
+    return EventQueryError(f"the time line '{line}' is NULL for {who}", next_step=ways).about(
+        "timeline", line
+    )
+
+
+def _padded_sides(timing: Timing, case: TimeCase, line: str) -> tuple[Origin, Origin | None]:
+    """Return the stream whose rows are kept, and the one that may be missing, if the query tells them."""
+    origins = [r.origins[0] for r in case.requirements if r.origins and not r.origins[0].is_table]
+    expression = _defining(timing.node, line)
+    read = [] if expression is None else [column.relation for column in expression.columns()]
+    missing = next((o for o in origins if o.alias in read), None)
+    kept = next((o for o in origins if o.stream != (missing or o).stream), None)
+    return (origins[0], None) if kept is None or missing is None else (kept, missing)
+
+
+def _unpadded_ways(timing: Timing, padded: TimeCase, line: str, kept: Origin) -> str | None:
+    """Return what helps where a time line is padded: a time of the side that is kept, or no outer join."""
+    ways, seen = [], _visible(timing)
+    lines = [a.attribute.name for r in padded.requirements if kept in r.origins for a in r.alternatives]
+    if any(_clock(timing.cases, _named(name)) is not None for name in lines if name in seen):
+        ways.append(f"TIMELINE of a column of {name_sql(kept.stream)}")
+    position = timing.node.schema.index(timing.node.schema.find(line))
+    matched = [case for case in timing.cases if position not in case.nulls]
+    if matched and _clock(matched, lambda case: case.columns[position]) is not None:
+        ways.append("JOIN")
+    return "; or ".join(ways) or None
 
 
 def _a(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
-def _unrelated_line_error(timing: Timing, line: str, position: int) -> EventQueryError:
-    """Return the error for a column that is no time line and that no condition relates to one."""
-    lines = [a.attribute for c in timing.cases for r in c.requirements for a in r.alternatives]
+def _unrelated_line_error(timing: Timing, case: TimeCase, line: str, position: int) -> EventQueryError:
+    """Return the error for a column that is no time line and that no condition relates to one, in a case."""
+    cases = (case, *(other for other in timing.cases if other is not case))
+    lines = [a.attribute for c in cases for r in c.requirements for a in r.alternatives]
     seen = _visible(timing)
     ways = [
         _time_line(short_name(time, timing.node))
@@ -127,10 +152,9 @@ def _unrelated_line_error(timing: Timing, line: str, position: int) -> EventQuer
             f"a row may be inserted any time after its {line}",
             next_step="; or ".join([*ways, "ISTREAM of the stream's window"]),
         ).about("relation", inserted)
-    stream = next((r.origins[0].stream for c in timing.cases for r in c.requirements if r.origins), "")
+    stream = next((r.origins[0].stream for c in cases for r in c.requirements if r.origins), "")
     time = next((a.name for a in lines), None)
     related = "" if time is None else f"nothing says how it relates to {short_name(time, timing.node)}"
-    case = timing.cases[0]
     own = case.columns[position]
     null = "" if own is not None and case.is_present(own) else "it may be NULL, and "
     if time is not None and own is not None:
@@ -167,19 +191,22 @@ def _visible(timing: Timing) -> set[str]:
 
 def _computed(plan: N.Node, line: str) -> str | None:
     """Return in words what computes a column, if it is not a column of an input."""
-    while isinstance(plan, (N.Distinct, N.Filter, N.Alias)):
-        plan = plan.input
-    if not isinstance(plan, N.Project):
-        return None
-    expression: Expression = dict(plan.columns)[line]
+    expression = _defining(plan, line)
     match expression:
-        case Column():
+        case None | Column():
             return None
         case Cast() | TryCast():
             return "a CAST"
         case Call(name):
             return f"{name}(…)"
     return "this expression"
+
+
+def _defining(plan: N.Node, line: str) -> Expression | None:
+    """Return the expression of a column in the SELECT of the query."""
+    while isinstance(plan, (N.Distinct, N.Filter, N.Alias)):
+        plan = plan.input
+    return dict(plan.columns)[line] if isinstance(plan, N.Project) else None
 
 
 def _between(timing: Timing, own: str, time: str) -> list[str]:
@@ -213,7 +240,7 @@ def _unbounded_line_error(timing: Timing, line: str, unbounded: Sequence[Unbound
     ways = ways or _greatest(timing)
     what = "" if later is None else f": for a given {line}, {later} can be any time later"
     return EventQueryError(
-        f"'{line}' bounds no rows of {origin}{what}", next_step="; or ".join(ways) or None
+        f"'{line}' bounds no {origin.rows}{what}", next_step="; or ".join(ways) or None
     ).about("relation", origin.alias)
 
 

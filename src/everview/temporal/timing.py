@@ -16,7 +16,7 @@ from typing import NamedTuple
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression, conjuncts
 from everview.algebra.types import TIMESTAMP
-from everview.temporal.cases import MOST_CASES, TimeCase, hull_cases, simplify_cases
+from everview.temporal.cases import MOST_CASES, TimeCase, fewer_cases, simplify_cases
 from everview.temporal.clocks import (
     STORE_BOUND,
     Alternative,
@@ -221,7 +221,7 @@ def _pairs(node: N.Node, left: Timing, right: Timing, condition: Expression, kno
     schema = left.node.schema.concat(right.node.schema)
     lefts, rights = list(left.cases), list(right.cases)
     if len(lefts) * len(rights) > MOST_CASES:
-        lefts, rights = hull_cases(lefts), hull_cases(rights)
+        lefts, rights = fewer_cases(lefts), fewer_cases(rights)
     found = []
     for l in lefts:  # noqa: E741
         for r in rights:
@@ -357,7 +357,10 @@ def _(node: N.TableJoin, known: Knowledge) -> Timing:
     position = node.left.schema.index(line)
     wait = Wait("rows", position, line.qualified, Clock.line(STORE_BOUND))
     table, schema = new_case(node.right), node.left.schema.concat(node.right.schema)
-    origins = (Origin("the store", "the store"),)
+    base = N.base_of(node.right)
+    assert isinstance(base, N.Table)
+    alias = node.right.name if isinstance(node.right, N.Alias) else base.name
+    origins = (Origin(base.name, alias, is_table=True),)
     cases: list[TimeCase] = []
     for case in left.cases:
         waited = _after_wait(case, 0, wait, origins, 0)

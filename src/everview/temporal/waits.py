@@ -48,14 +48,21 @@ def choose_wait(
         return Wait(part, best[1], best[2], best[0]), ()
     if all(not required for _, required in needed):
         return Wait(part, None, "", Clock()), ()
+    tried = columns or range(width)  # if no column is there in every row, those of the row itself
     found = tuple(
         Unbounded(requirement, case, tuple(offset + position for position in columns))
         for case, required in needed
         for requirement in required
-        if not any(_reach(case, case.columns[offset + p], requirement) for p in columns)
+        if not any(_reach(case, _present(case, offset + p), requirement) for p in tried)
     )
     every = (Unbounded(r, c, tuple(offset + p for p in columns)) for c, required in needed for r in required)
     return Wait(part, None, "", None), found or tuple(every)
+
+
+def _present(case: TimeCase, position: int) -> Attribute | None:
+    """Return the time in a column, if it is there in every row of the case."""
+    time = case.columns[position]
+    return time if time is not None and case.is_present(time) else None
 
 
 def clock_of(position: int, needed: Sequence[tuple[TimeCase, Requirements]]) -> Clock | None:

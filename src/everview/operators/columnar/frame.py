@@ -15,12 +15,13 @@ from itertools import count
 from typing import TypeAlias
 
 from everview.algebra.time import INFINITY, LEAST
-from everview.operators.columnar.hashing import Ints, combine_hashes
+from everview.operators.columnar.hashing import MEMBER, Ints, combine_hashes
 from everview.operators.columnar.lazy import np, pl
 
 FROM, UNTIL, N = "_from", "_until", "_n"
 HASH = "_hash"
 CHANGE = (FROM, UNTIL, N)
+_KEPT_NAMES = (*CHANGE, MEMBER)
 BEFORE_ALL = LEAST - 1  # the bound before the first step; all rows begin after it
 
 Frame: TypeAlias = "pl.DataFrame"
@@ -78,13 +79,13 @@ def pick_columns(frame: Frame, columns: Mapping[str, str]) -> Frame:
 
 def name_right_columns(frame: Frame) -> Frame:
     """Return the columns c0, c1, … of a right input as r0, r1, …, beside the left ones."""
-    return _renamed(frame, [c if c in CHANGE else f"r{c[1:]}" for c in frame.columns])
+    return _renamed(frame, [c if c in _KEPT_NAMES else f"r{c[1:]}" for c in frame.columns])
 
 
 def name_by_position(frame: Frame) -> Frame:
     """Return the frame with the columns of its record named c0, c1, … again, in their order."""
     numbers = count()
-    return _renamed(frame, [c if c in CHANGE else f"c{next(numbers)}" for c in frame.columns])
+    return _renamed(frame, [c if c in _KEPT_NAMES else f"c{next(numbers)}" for c in frame.columns])
 
 
 def _renamed(frame: Frame, names: list[str]) -> Frame:
@@ -140,6 +141,28 @@ def sum_repeated(frame: Frame) -> Frame:
 def _sum_rows(frame: Frame) -> Frame:
     keys = [c for c in frame.columns if c != N]
     return sum_by_key(frame, keys, [N]).filter(pl.col(N) != 0).select(frame.columns)
+
+
+def sum_begun(frame: Frame, bound: int) -> Frame:
+    """Sum n over rows of equal record and end that begin by the bound; no snapshot from the bound on changes.
+
+    What is left of such rows begins with the last of them.
+
+    >>> rows = make_frame({"v": [1, 1, 2, 2]}, [(0, 9, 1), (3, 9, -1), (1, 9, 1), (6, 9, -1)])
+    >>> sum_begun(rows, 5).rows()
+    [(2, 6, 9, -1), (2, 1, 9, 1)]
+    """
+    begun = frame.get_column(FROM) <= bound
+    if begun.sum() < 2:
+        return frame
+    old = frame.filter(begun)
+    keys = [c for c in frame.columns if c not in (FROM, N)]
+    equal = [comparable_form(old, k).alias(f"_eq{i}") for i, k in enumerate(keys)]
+    grouped = old.group_by(equal, maintain_order=True).agg(
+        pl.col(keys).first(), pl.col(FROM).max(), pl.col(N).sum()
+    )
+    left = grouped.filter(pl.col(N) != 0).select(frame.columns)
+    return stack_frames([frame.filter(~begun), left])
 
 
 def _hash_columns(frame: Frame, *columns: str) -> Ints:

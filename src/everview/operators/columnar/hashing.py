@@ -23,6 +23,7 @@ _SCRAMBLE = (  # a bijection: the finalizer of splitmix64 (Steele, Lea, Flood 20
     (30, 0xBF58476D1CE4E5B9),
     (27, 0x94D049BB133111EB),
 )
+MEMBER = "_member"  # in a frame of a family: which of its operators a row belongs to (`family.py`)
 _PORTION = 1 << 14  # words hashed at a time
 
 
@@ -33,10 +34,16 @@ def hash_keys(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
     [7, 8]
     """
     total = np.zeros(frame.height, dtype=np.int64)
-    for position, key in enumerate(keys):
+    for position, key in enumerate(key for key in keys if key != MEMBER):
         values = _hash_column(frame[key])
         total = values if position == 0 else _mix(total) + values
-    return total
+    return total + member_offsets(frame) if MEMBER in keys else total
+
+
+def member_offsets(frame: pl.DataFrame) -> Ints:
+    """Return what is added to the hash of a key for each row of a family: the hash alone is kept in files."""
+    offsets: Ints = frame[MEMBER].to_numpy() * _MIX
+    return offsets
 
 
 def has_exact_hash(frame: pl.DataFrame, keys: Sequence[str]) -> bool:

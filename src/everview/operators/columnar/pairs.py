@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, Frame, N, record_columns
-from everview.operators.columnar.hashing import Ints
+from everview.operators.columnar.hashing import MEMBER, Ints
 from everview.operators.columnar.lazy import np, pl
 
 _FEW = 1_000  # pairs; to look at their intervals before their records saves nothing then
@@ -29,7 +29,9 @@ def pair_rows(left: Frame, left_rows: Ints, right: Frame, right_rows: Ints) -> F
         since, until, n = since[kept], until[kept], n[kept]
     if taken is not None:
         left, right = left[record_columns(left)][taken[0]], right[record_columns(right)][taken[1]]
-    records = [side.get_column(c) for side in (left, right) for c in record_columns(side)]
+    own = record_columns(left)
+    records = [left.get_column(c) for c in own]
+    records += [right.get_column(c) for c in record_columns(right) if c != MEMBER or c not in own]
     return pl.DataFrame([*records, pl.Series(FROM, since), pl.Series(UNTIL, until), pl.Series(N, n)])
 
 

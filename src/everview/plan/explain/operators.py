@@ -16,7 +16,13 @@ from everview.algebra.text import name_sql
 from everview.algebra.time import length_text
 from everview.algebra.windows import AnyWindow
 from everview.catalog import CLOCK, Catalog, EventStreamEntry, Lateness, StreamEntry, TableEntry, ViewEntry
-from everview.operators import DistinctOperator, StatefulOperator, StatePart
+from everview.operators import (
+    CopyCountsOperator,
+    DistinctOperator,
+    MultisetOperator,
+    StatefulOperator,
+    StatePart,
+)
 from everview.plan.explain.events import ExplainedEvents
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.planned import PlannedNodes
@@ -25,6 +31,8 @@ from everview.temporal.event_query import Timing
 from everview.temporal.life import Length, is_known, life
 from everview.temporal.synchronization import EVERY, Synchronization, synchronization
 from everview.temporal.update_patterns import Edge, Pattern, edge
+
+_BY_MULTIPLICITY = (CopyCountsOperator, DistinctOperator, MultisetOperator)
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,8 @@ class ExplainedOperator:
     """One operator: its text, the update pattern of its output, its state, the ids of its `inputs`.
 
     `readers` counts the operators, views and queries that read it; with more than one it is shared. `lasts`
-    is the longest time for which a row is valid, `method` is δ or δ*. `operators` are the physical operators
-    with state that run for it; `state` is a summary of what they retain.
+    is the longest time for which a row is valid, `method` is the technique (as δ or δ*). `operators` are the
+    physical operators with state that run for it; `state` is a summary of what they retain.
     """
 
     id: int
@@ -324,7 +332,7 @@ def _kind(node: N.Node) -> str:
 
 
 def _method(node: N.Node, own: Sequence[StatefulOperator]) -> str | None:
-    """Return δ* where rows are never retracted, δ elsewhere (paper 2, 5.3.1)."""
-    if not isinstance(node, N.Distinct):
+    """Return the technique of an operator on multiplicities: δ or δ* (paper 2, 5.3.1), profile or counts."""
+    if not isinstance(node, (N.Distinct, N.Difference, N.Intersection, N.MaxUnion)):
         return None
-    return next((operator.method for operator in own if isinstance(operator, DistinctOperator)), None)
+    return next((operator.method for operator in own if isinstance(operator, _BY_MULTIPLICITY)), None)
