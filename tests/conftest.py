@@ -16,7 +16,7 @@ from hypothesis import settings
 # fast and full (`make test`): the same cases every time, so that a red test is red for everybody.
 # slow (`make fuzz`): new ones, many.
 settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("full", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("full", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("slow", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("fast")
 
