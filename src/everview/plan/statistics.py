@@ -60,11 +60,13 @@ class Statistics:
         return replace(self, relations={folded.get(n, n): r for n, r in self.relations.items()})
 
     def rounded(self) -> Statistics:
-        """Return them rounded to powers of two, so that small changes change no plan of a new view."""
+        """Return what is measured rounded to powers of two: small changes change no plan of a new view."""
         return replace(
             self,
             relations={
                 name: replace(found, rate=_rounded(found.rate), rows=found.rows and _rounded(found.rows))
+                if found.known == "measured"
+                else found
                 for name, found in self.relations.items()
             },
             step=_rounded(self.step),
