@@ -56,22 +56,28 @@ def insert(db: everview.Database, name: str, records: list[Record]) -> None:
         db.insert(name, rows)
 
 
-def random_query_with_rows(rng: random.Random) -> tuple[Accepted, Counter[Record], dict[str, list[Record]]]:
-    """Return a random query, its answer, which is not empty, and the rows of its streams and its table."""
+def random_query_with_rows(
+    rng: random.Random, views: bool
+) -> tuple[Accepted, Counter[Record], dict[str, list[Record]]]:
+    """Return a random query, its answer, which is not empty, and the rows of its streams and its table.
+
+    With `views`, ISTREAM of views is among the relations that it reads.
+    """
     while True:
-        accepted = random_accepted(rng)
+        accepted = random_accepted(rng, views)
         feed = random_feed(rng, accepted.query.scale)
         table = [row.record for row in feed.tables["t"] if row.n > 0]
         held = {"t": [ChangeRow(record, LEAST, INFINITY) for record in table]}
-        answer = event_meaning(accepted.plan, EventInputs(feed.rows(), held))
-        if answer:
+        instants = accepted.query.instants
+        answer = event_meaning(accepted.plan, EventInputs(feed.rows(), held, instants=instants))
+        if answer and ("ISTREAM" in accepted.query.sql) is views:
             return accepted, answer, {**feed.rows(), "t": table}
 
 
 @pytest.mark.parametrize("seed", seeds(3, 6))
 def test_random_event_queries(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(seed + 70_000)
-    accepted, answer, rows = random_query_with_rows(rng)
+    accepted, answer, rows = random_query_with_rows(rng, views=seed % 3 == 2)
     query = accepted.query
     made = f"CREATE STREAM o TIMELINE {', '.join(query.lines)} AS {query.sql};"
     made += f"CREATE VIEW v AS SELECT COUNT(*) AS n, MIN({query.lines[0]}) AS first FROM o;"
