@@ -179,8 +179,10 @@ def test_a_view_without_a_choice_keeps_no_statistics() -> None:
 
 
 def test_statistics_are_rounded_and_renamed() -> None:
-    known = rates_of(declared(STREAMS), {"s": 1100.0, "r": 19.0, "q": 0.0}).rounded()
-    assert [known.relations[n].rate for n in "srq"] == [1024.0, 16.0, 0.0]
+    rates = rates_of(declared(STREAMS), {"s": 1100.0, "r": 19.0, "q": 0.0})
+    measured = {n: replace(r, known="measured") for n, r in rates.relations.items() if n != "r"}
+    known = replace(rates, relations={**rates.relations, **measured}).rounded()
+    assert [known.relations[n].rate for n in "srq"] == [1024.0, 19.0, 0.0], "r is not measured"
     assert known.renamed({"S": "T"}).relations["t"] == known.relations["s"]
 
 
