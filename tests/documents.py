@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import everview
 from everview import maintenance
-from everview.database import bind_on_copy, is_select
 from everview.errors import EverviewError
 from everview.query.answers import fetch_answer
 from everview.query.report import Report
@@ -25,6 +24,7 @@ from everview.storage.files import Files
 from everview.storage.store import SETTINGS_FILE
 from everview.ui import cli, commands
 from everview.ui.output import MOST_ROWS, write_answer
+from everview.without_spark import bind_on_copy, is_select
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(

@@ -9,7 +9,8 @@ import pytest
 import everview
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, ViewEntry
-from everview.compile import CompiledStore, compile_store, compile_view
+from everview.compile import compile_view
+from everview.compile_store import CompiledStore, compile_store
 from everview.errors import CatalogError, TemporalError
 from everview.explain import explain_script
 from everview.operators.base import stateful_operators

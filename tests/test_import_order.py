@@ -15,8 +15,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "everview"
 GROUND = ("errors", "algebra", "catalog")
 # The way of a query; a stage may use the ground and the stages before it.
 STAGES = (
-    "sql", "temporal", "rewrite", "operators", "plan", "compile", "explain", "storage", "execute", "ingest",
-    "query", "pipeline", "maintenance", "database",
+    "sql", "temporal", "rewrite", "operators", "plan", "compile", "compile_store", "explain", "storage",
+    "execute", "ingest", "query", "without_spark", "pipeline", "maintenance", "database",
 )  # fmt: skip
 
 # What each unit may import of ours, besides itself.
@@ -28,8 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The oracle: imported by tests and documents, and by nothing that runs.
     "reference": {*GROUND, "sql", "temporal"},
     # A client knows the release that it is of.
-    "server": {*GROUND, "storage", "query", "database", "__init__"},
-    "ui": {*GROUND, "query", "maintenance", "database", "server"},
+    "server": {*GROUND, "storage", "query", "without_spark", "database", "__init__"},
+    "ui": {*GROUND, "query", "without_spark", "maintenance", "database", "server"},
     "__init__": {"database", "maintenance", "errors"},
     "__main__": {"ui"},
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
@@ -13,26 +11,26 @@ from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
-from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, check_event_stream
-from everview.errors import EverviewError, PlanError, StoreError
+from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
+from everview.compile import check_event_stream
+from everview.compile_store import CompiledStore
+from everview.errors import PlanError, StoreError
 from everview.explain import explain_script, explain_statements
 from everview.plan.explain import Explanation, MeasuredStore
 from everview.query.admit import admission_report
 from everview.query.charts import ChartView, TimelineChart
-from everview.query.charts.view import Instant, chronon_of
+from everview.query.charts.view import Instant
 from everview.query.create import create_sql
 from everview.query.describe import Facts, describe_entry
-from everview.query.event_words import line_clocks
 from everview.query.report import Report, show_names
-from everview.query.status import Status, store_status
+from everview.query.status import Status
 from everview.query.summary import RunSummary as RunSummary
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
-from everview.temporal.clocks import Clock
 from everview.temporal.keys import keys_of
 from everview.temporal.runnable import require_runnable
+from everview.without_spark import bind_question, event_clocks, status_of
 
 if TYPE_CHECKING:
     from everview.pipeline import DataFrame as DataFrame
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
     from everview.sql.statements import Statement as Statement
     from everview.storage.arrivals import Arrived
     from everview.storage.manifest import Manifest as Manifest
-    from everview.storage.store import Store
-
-_ATTEMPTS = 3  # to read a store while another process writes it
 
 
 class Database:
@@ -105,7 +100,7 @@ class Database:
                 return Report(made, ({"name": name, "sql": made},))
             case S.Describe(name):
                 entry, store = self._catalog.get(name), self._pipeline.store
-                clocks = _event_clocks(store, self._catalog, self.manifest()).get(entry.name, {})
+                clocks = event_clocks(store, self._catalog, self.manifest()).get(entry.name, {})
                 shown, now = relation_of(name, self._catalog), self._pipeline.now()
                 return describe_entry(entry, Facts(self._catalog, self.manifest(), shown, clocks, now))
         self._write()
@@ -390,7 +385,7 @@ class Database:
             self._reload()
         error = self.failure()
         running = "running" if self._pipeline.running and error is None else "not running"
-        return _status(
+        return status_of(
             self._pipeline.store,
             self._catalog,
             self._pipeline.now(),
@@ -426,152 +421,6 @@ class Database:
     def manifest(self) -> Manifest:
         """Return the last manifest of the store: its bound, the rows that arrived, the number of steps."""
         return self._pipeline.store.manifest()
-
-
-def explain_text(
-    script: str,
-    catalog: Catalog | None = None,
-    format: str = "text",
-    cost: bool = False,
-    path: str | None = None,
-) -> str:
-    """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run.
-
-    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well.
-    """
-    measured = None if path is None or catalog is None else _measured_at(path, catalog)
-    return explain_script(script, catalog, None, cost, measured).shown(format)
-
-
-def _measured_at(path: str, catalog: Catalog) -> MeasuredStore | None:
-    """Return what the store at a path has measured, read without Spark; None if there is no store."""
-    if "://" not in path and not os.path.exists(path):
-        return None  # without importing what reads a store
-    from everview.storage.files import Files
-    from everview.storage.statistics import measure_store
-    from everview.storage.store import SETTINGS_FILE, Store
-
-    if not Files(path).exists(SETTINGS_FILE):
-        return None
-    return measure_store(Store.open(path).manifest(), catalog)
-
-
-def bind_question(
-    sql: str, catalog: Catalog, as_of: Instant = None, parameters: Mapping[str, object] | None = None
-) -> Query:
-    """Bind a text that must be one SELECT, as of an instant if one is given. Nothing is executed."""
-    found: list[Query] = []
-    for statement in bind_script(sql, catalog, parameters):
-        if not isinstance(statement, S.Select) or found:
-            raise PlanError(
-                "a query is one SELECT, and this is more or something else",
-                next_step="run other statements as a script",
-            )
-        found.append(statement.query)
-    if not found:
-        raise PlanError("there is no query", next_step="write SELECT …")
-    if as_of is None:
-        return found[0]
-    return replace(found[0], as_of=chronon_of(as_of))
-
-
-def bind_on_copy(sql: str, catalog: Catalog) -> list[S.Statement]:
-    """Bind the statements of a script on a copy of the catalog, to raise its errors before anything runs."""
-    known = catalog.copy()
-    found = []
-    for statement in bind_script(sql, known):
-        declare(statement, known)
-        if isinstance(statement, S.Create) and isinstance(statement.entry, ViewEntry) and statement.plan:
-            require_runnable(statement.plan)
-        found.append(statement)
-    return found
-
-
-def is_show_statement(sql: str, catalog: Catalog) -> bool:
-    """Return whether a text is a DESCRIBE or a SHOW, which need no Spark."""
-    try:
-        statements = list(bind_script(sql, catalog))
-    except EverviewError:
-        return False  # the error is reported when the text is executed
-    return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
-
-
-def only_asks(sql: str, catalog: Catalog) -> bool:
-    """Return whether a script changes nothing: all its statements are questions."""
-    asking = (S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.Describe)
-    try:
-        return all(isinstance(statement, asking) for statement in bind_script(sql, catalog))
-    except EverviewError:
-        return True  # the error is reported when the text is executed
-
-
-def is_select(statement: S.Statement) -> bool:
-    """Return whether a statement is a SELECT."""
-    return isinstance(statement, S.Select)
-
-
-def read_catalog(path: str, create: bool = False) -> Catalog:
-    """Read the catalog of the store at a path without Spark; raise StoreError if there is no store.
-
-    With `create`, a path where a store can be created has an empty catalog.
-    """
-    if create and "://" not in path and not os.path.exists(path):
-        return Catalog()  # without importing what reads a store
-    from everview.storage.files import Files
-    from everview.storage.store import SETTINGS_FILE, Store
-
-    nothing_yet = create and not Files(path).exists(SETTINGS_FILE)
-    return Catalog() if nothing_yet else Store.open(path).load_catalog()
-
-
-def status_at(path: str, for_others: bool = False) -> Status:
-    """Return the state of the store at a path, read without Spark while other processes may write it.
-
-    `for_others`: as another process on this machine would say it.
-    """
-    import time
-
-    from everview.storage.lock import writer_of
-    from everview.storage.store import Store
-
-    store = Store.open(path)
-    writer = writer_of(store.files, for_others)
-    return _status(
-        store,
-        store.load_catalog(),
-        time.time_ns() // 1000,
-        "not running" if writer is None else f"running in {writer}",
-    )
-
-
-def _status(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
-    from everview.ingest.waiting import waiting_rows
-    from everview.storage.files import FileMissing
-    from everview.storage.sizes import view_bytes
-
-    names = [e.name for e in catalog if isinstance(e, (StreamEntry, TableEntry))]
-    views = [e.name for e in catalog if isinstance(e, QueryEntry)]
-    for attempt in range(_ATTEMPTS):
-        manifest = store.manifest()
-        try:
-            waiting = waiting_rows(store.files, manifest, names)
-            sizes = view_bytes(store.files, manifest, views)
-        except FileMissing:  # clean-up has removed it since: there is a later manifest
-            if attempt == _ATTEMPTS - 1:
-                raise
-            continue
-        clocks = _event_clocks(store, catalog, manifest)
-        return store_status(catalog, manifest, waiting, now, background, error, sizes, clocks)
-    raise AssertionError
-
-
-def _event_clocks(store: Store, catalog: Catalog, manifest: Manifest) -> dict[str, dict[str, Clock]]:
-    """Return the clocks of all event streams that have run."""
-    from everview.storage.plans import PlanReader
-
-    events = [e for e in catalog if isinstance(e, EventStreamEntry)]
-    load = PlanReader(store.files)
-    return {e.name: line_clocks(e, manifest, load) for e in events}
 
 
 def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:

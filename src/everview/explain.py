@@ -7,14 +7,8 @@ from dataclasses import dataclass, field
 
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, EventStreamEntry, ViewEntry
-from everview.compile import (
-    CompiledStore,
-    CompiledView,
-    check_event_stream,
-    compile_plan,
-    compile_store,
-    stream_facts,
-)
+from everview.compile import CompiledView, check_event_stream, compile_plan, stream_facts
+from everview.compile_store import CompiledStore, compile_store
 from everview.plan.estimates import Estimates
 from everview.plan.explain import ExplainedPlan, Explanation, Figures, MeasuredStore, explain_plans
 from everview.plan.statistics import declared_statistics

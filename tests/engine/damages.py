@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from everview.errors import StoreError
 from everview.maintenance import check_at, repair
-from everview.storage.files import file_of
+from everview.storage.addresses import file_of
 from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 

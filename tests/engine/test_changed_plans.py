@@ -37,7 +37,7 @@ from everview.reference.meaning import meaning
 from everview.reference.work_out import work_out
 from everview.rewrite import FIRST_RULES, RULES, rewrite
 from everview.sql import plan_of
-from everview.storage.files import file_of
+from everview.storage.addresses import file_of
 from tests.engine.test_random_plans import (
     LATENESS,
     Table,

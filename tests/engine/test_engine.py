@@ -7,10 +7,10 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.time import INFINITY
 from everview.catalog import Catalog
-from everview.database import explain_text as explain
 from everview.errors import EverviewError, PlanError
 from everview.reference.work_out import work_out
 from everview.sql.unparse import unparse
+from everview.without_spark import explain_text as explain
 from tests.streams import R, S
 
 STREAM = "CREATE STREAM s (v INT, ts TIMESTAMP, TIMELINE ts);"

@@ -23,7 +23,8 @@ from everview.ingest.intake import IntakeResult
 from everview.maintenance import repair
 from everview.pipeline import writer
 from everview.storage import manifest as manifests
-from everview.storage.files import MEND_OR_RESTORE, file_of
+from everview.storage.addresses import file_of
+from everview.storage.files import MEND_OR_RESTORE
 from everview.storage.runs import TraceId
 from tests.engine.crash import Kill, run_victim
 from tests.engine.feeding import Feed, at, everything, put, rows

@@ -18,7 +18,7 @@ from everview.errors import EverviewError, StoreError
 from everview.execute import catalyst
 from everview.execute.lanes import lanes_of
 from everview.operators.aggregate import AggregateOperator
-from everview.storage.files import file_of
+from everview.storage.addresses import file_of
 from everview.storage.runs import TraceId
 from tests.engine.damages import flip_run
 

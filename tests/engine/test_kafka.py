@@ -19,7 +19,7 @@ from everview.catalog import StreamEntry
 from everview.errors import StoreError
 from everview.ingest.replay import Replay
 from everview.pipeline.repair import open_repair
-from everview.storage.files import file_of
+from everview.storage.addresses import file_of
 from tests.kafka import Broker, Record, running_broker
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import everview
 from everview.maintenance import check_at
-from everview.storage.files import file_of
+from everview.storage.addresses import file_of
 from everview.storage.manifest import Manifest
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from everview.algebra.time import INFINITY, LEAST
-from everview.compile import CompiledStore, compile_store
+from everview.compile_store import CompiledStore, compile_store
 from everview.execute.catalyst import Row
 from everview.sql import bind_script, declare
 from everview.temporal.clocks import ENDED, STORE_BOUND

@@ -12,7 +12,8 @@ import random
 import pytest
 
 from everview.algebra import nodes as N
-from everview.compile import CompiledStore, compile_store, stream_facts
+from everview.compile import stream_facts
+from everview.compile_store import CompiledStore, compile_store
 from everview.plan.explain import ExplainedPlan, explain_plans
 from everview.sql import bind_script, declare
 from tests.events.properties import random_catalog

@@ -8,7 +8,8 @@ from unittest.mock import patch
 from everview import compile as compiling
 from everview import operators as P
 from everview.catalog import Catalog
-from everview.compile import CompiledStore, StoredViews, as_output, compile_store
+from everview.compile import as_output
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.plan.views import KeptPlan
 from everview.sql import bind_script, declare
 from everview.storage.plans import decode_plan, encode_plan

@@ -14,7 +14,7 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record
 from everview.algebra.time import INFINITY, LEAST
-from everview.compile import CompiledStore, compile_store
+from everview.compile_store import CompiledStore, compile_store
 from everview.errors import EverviewError
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.operators.step_slices import StepSlices

@@ -10,7 +10,7 @@ from everview.algebra.changes import ChangeRow, Record
 from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY, LEAST, format_timestamp, parse_timestamp
 from everview.algebra.types import TIMESTAMP
-from everview.compile import compile_store
+from everview.compile_store import compile_store
 from everview.reference.events import Bag, EventInputs, event_meaning
 from everview.reference.meaning import meaning, snapshot_at
 from tests.events.harness import WORKED, EventScript, WorkedQuery, worked_queries

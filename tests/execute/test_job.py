@@ -21,7 +21,8 @@ from everview.operators.step_slices import StepSlices
 from everview.plan.lower import STRATEGIES, lower
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
-from everview.storage.files import Files, file_of
+from everview.storage.addresses import file_of
+from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 from tests.plan.test_stages import BANDS, ONE_STAGE, R, S
 from tests.sql.oracle import DOMAIN, catalog, random_inputs

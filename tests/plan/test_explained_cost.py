@@ -14,8 +14,8 @@ import pytest
 
 from everview import operators as P
 from everview.catalog import Catalog, StreamEntry
-from everview.compile import CompiledStore, StoredViews, compile_store, compile_view
-from everview.database import explain_text, read_catalog
+from everview.compile import compile_view
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import EverviewError
 from everview.explain import explain_script
 from everview.plan.estimates import Estimates
@@ -26,6 +26,7 @@ from everview.query.create import create_sql
 from everview.sql import bind_script, declare
 from everview.storage.manifest import Manifest
 from everview.storage.statistics import measured_statistics
+from everview.without_spark import explain_text, read_catalog
 from tests.lanes import one_in
 from tests.plan.measured import declared
 from tests.sql.oracle import catalog as oracle_catalog

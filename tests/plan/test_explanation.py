@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from everview.catalog import Catalog
-from everview.database import explain_text as explain
 from everview.errors import EverviewError, TemporalError
 from everview.explain import explain_script as explanation_of
 from everview.plan.explain import Explanation
 from everview.plan.explain.text import remarks
 from everview.sql import bind_script, declare
+from everview.without_spark import explain_text as explain
 from tests.lanes import one_in
 from tests.plan.pictures import boxes, groups, read_picture
 from tests.sql.oracle import SCRIPT, VIEWS
@@ -230,7 +230,7 @@ def test_the_same_script_has_the_same_explanation() -> None:
 def test_nothing_slow_is_loaded() -> None:
     code = f"""
 import sys
-from everview.database import explain_text
+from everview.without_spark import explain_text
 for name in ("text", "svg", "json"):
     explain_text({STREAMS!r} + "SELECT DISTINCT k FROM s [NOW]", format=name)
 print([m for m in ("pyspark", "polars", "pyarrow", "pandas", "numpy") if m in sys.modules])

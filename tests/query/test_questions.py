@@ -8,7 +8,7 @@ import pytest
 
 from everview.algebra.time import INFINITY, parse_timestamp
 from everview.catalog import Catalog
-from everview.compile import compile_store
+from everview.compile_store import compile_store
 from everview.execute.kept import Kept
 from everview.ingest.bounds import LAST
 from everview.query.questions import StoreSnapshot, visible_sql

@@ -398,7 +398,8 @@ for command in (["query", "DESCRIBE rooms"], ["query", "SELECT * FROM nowhere"],
         main([*command, "--path", {path!r}])
     except SystemExit as end:
         print(end.code or 0)
-heavy = ["pyspark", "sqlglot", "polars", "everview.database", "everview.sql", "everview.catalog"]
+heavy = ["pyspark", "sqlglot", "polars"]
+heavy += ["everview." + room for room in ("database", "without_spark", "sql", "catalog")]
 print([name for name in heavy if name in sys.modules])
 """
     asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,9 +11,10 @@ import pytest
 
 from everview.errors import StoreError
 from everview.operators.columnar.frame import make_frame
+from everview.storage.addresses import file_of
 from everview.storage.backup import backup_store, restore_store
 from everview.storage.check import check_store
-from everview.storage.files import FileMissing, Files, file_of
+from everview.storage.files import FileMissing, Files
 from everview.storage.manifest import Manifest
 from everview.storage.packs import move_runs, packing
 from everview.storage.runs import Run, TraceId

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everview.algebra.time import HOUR
-from everview.compile import compile_store
+from everview.compile_store import compile_store
 from everview.execute.event_bounds import clock_bound, line_bounds
 from everview.sql import bind_script, declare
 from everview.storage.manifest import Manifest

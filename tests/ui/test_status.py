@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import everview
-from everview.database import status_at
+from everview.without_spark import status_at
 from tests.engine.feeding import at
 from tests.ui.conftest import Call
 

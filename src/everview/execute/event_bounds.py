@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from everview.algebra.time import INFINITY
 from everview.catalog import CLOCK, CLOCK_ENTRY
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.operators.step_slices import StepSlices
 from everview.temporal.clocks import ENDED, STORE_BOUND, StreamLine

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview import operators as P
 from everview.catalog import QueryEntry, StreamEntry
-from everview.compile import CompiledStore, catalog_reads
+from everview.compile_store import CompiledStore, catalog_reads
 from everview.execute.evaluate import evaluate_slice, scans_of, without_fsync
 from everview.execute.event_bounds import MARKS, step_slices, with_event_bounds
 from everview.execute.failures import failure

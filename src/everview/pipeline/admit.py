@@ -11,7 +11,7 @@ from everview import operators as P
 from everview.algebra.expressions import Expression
 from everview.algebra.time import INFINITY, Chronon
 from everview.catalog import Catalog, StreamEntry
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.errors import PlanError, StoreError, format_count
 from everview.execute.evaluate import scans_of
 from everview.execute.failures import explained_failures

@@ -16,7 +16,8 @@ from msgspec.structs import replace as replace_run
 
 from everview import operators as P
 from everview.catalog import Alteration, Catalog, FedEntry, StreamEntry, TableEntry
-from everview.compile import CompiledStore, CompiledView, StoredViews, compile_store
+from everview.compile import CompiledView
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import CatalogError
 from everview.execute.failures import explained_failures
 from everview.execute.pieces import pieces_of

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from everview import operators as P
 from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.execute.event_bounds import line_bounds

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from everview import operators as P
 from everview.catalog import Catalog
-from everview.compile import CompiledStore, compile_store
+from everview.compile_store import CompiledStore, compile_store
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql
 from everview.execute.failures import failure, is_of_the_machine

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon, instant_words
 from everview.catalog import Catalog, Entry, QueryEntry, StreamEntry, TableEntry
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.evaluable import require_evaluable
 from everview.execute.event_bounds import MARKS

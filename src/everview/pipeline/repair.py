@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from everview import operators as P
 from everview.algebra.time import instant_words
 from everview.catalog import QueryEntry, StreamEntry, TableEntry, ViewEntry
-from everview.compile import CompiledStore, StoredViews, compile_store
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError, format_count
 from everview.execute.failures import explained_failures
 from everview.execute.kept import REPLACED

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from everview.algebra.time import Chronon, instant_words
 from everview.catalog import Catalog, StreamEntry, TableEntry
-from everview.compile import CompiledStore, StoredViews, compile_store
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError, format_count
 from everview.execute.catalyst import long_sql
 from everview.execute.evaluate import scans_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.execute.evaluate import without_fsync
 from everview.execute.failures import failure
 from everview.execute.slices import next_slice

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from everview.compile import CompiledStore
+from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.failures import SPARK_FAILURES, explained_failures, failure, may_be_of_a_view
 from everview.execute.slices import source_lanes

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from everview import operators as P
 from everview.algebra.time import INFINITY, instant_words
 from everview.catalog import Catalog, QueryEntry, StreamEntry
-from everview.compile import CompiledEventStream, CompiledStore, compile_store
+from everview.compile import CompiledEventStream
+from everview.compile_store import CompiledStore, compile_store
 from everview.errors import PlanError
 from everview.execute.catalyst import long_sql
 from everview.execute.evaluable import require_evaluable

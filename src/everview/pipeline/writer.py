@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog
-from everview.compile import CompiledStore, StoredViews, compile_store
+from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError
 from everview.execute.evaluate import without_fsync
 from everview.execute.kept import Kept

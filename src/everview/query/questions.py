@@ -19,7 +19,8 @@ from everview.algebra.schema import names_beside
 from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
-from everview.compile import CompiledEventStream, CompiledStore, CompiledView, compile_plan
+from everview.compile import CompiledEventStream, CompiledView, compile_plan
+from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of

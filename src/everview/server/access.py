@@ -58,7 +58,7 @@ class LocalAccess:
     def query(
         self, sql: str, as_of: str | None, parameters: Mapping[str, str], most: int | None
     ) -> FetchedAnswer | Report:
-        from everview.database import is_show_statement
+        from everview.without_spark import is_show_statement
 
         self._load_names()
         if is_show_statement(sql, self._db.catalog):

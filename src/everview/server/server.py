@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from everview.database import only_asks, status_at
 from everview.errors import EverviewError, Fault, StoreError
 from everview.query.answers import FetchedAnswer
 from everview.query.report import Report
@@ -30,6 +29,7 @@ from everview.server.access import LocalAccess
 from everview.server.client import ServedAccess, stopped_error
 from everview.server.rows import encode_rows
 from everview.server.socket_file import make_folder, socket_path
+from everview.without_spark import only_asks, status_at
 
 if TYPE_CHECKING:
     from everview.database import Database

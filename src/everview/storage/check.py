@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from everview.errors import StoreError
 from everview.storage import manifest as manifests
+from everview.storage.addresses import file_of
 from everview.storage.checkpoint import checkpoint_problems, require_agreement
-from everview.storage.files import MEND_OR_RESTORE, Files, file_of
+from everview.storage.files import MEND_OR_RESTORE, Files
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader, plan_path
 from everview.storage.runs import Run, TraceId

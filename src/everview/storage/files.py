@@ -29,6 +29,7 @@ from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 from everview.errors import StoreError
 from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pl
+from everview.storage.addresses import file_of, split_address
 from everview.storage.conditional import ConditionalObject, conditional_object
 from everview.storage.encoding import ArrowStream, decode_frame, encode_frame, encode_parts
 from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, bytes_in_memory, version_of
@@ -312,7 +313,7 @@ class Files:
 
     def _mapped(self, path: str) -> Any:
         """Return the bytes of a frame as a buffer; those of a local file as they lie on the disk."""
-        file, place = _split_address(path)
+        file, place = split_address(path)
         with self._explained("read", file):
             data = self._mapped_file(file) if self.local else self._read_range(file, place)
         if place is None:
@@ -431,31 +432,6 @@ def _checksum(path: str, data: Any) -> int:
     """
     own = path.split("/", 2)[2] if path.startswith("backfill/") else path
     return zlib.crc32(data, zlib.crc32(own.encode("utf-8", "surrogatepass")))
-
-
-def address_of(file: str, offset: int, size: int) -> str:
-    """Return what names a frame in a packed file.
-
-    >>> address_of("views/packed-7.arrow", 64, 800)
-    'views/packed-7.arrow#64+800'
-    """
-    return f"{file}#{offset}+{size}"
-
-
-def file_of(path: str) -> str:
-    """Return the file of a path or an address.
-
-    >>> file_of("views/packed-7.arrow#64+800"), file_of("views/v/1.arrow")
-    ('views/packed-7.arrow', 'views/v/1.arrow')
-    """
-    return path.partition("#")[0]
-
-
-def _split_address(path: str) -> tuple[str, tuple[int, int] | None]:
-    """Return a file, and offset and size in it if the path is an address."""
-    file, _, place = path.partition("#")
-    offset, _, size = place.partition("+")
-    return file, (int(offset), int(size)) if place else None
 
 
 def is_temporary(path: str) -> bool:

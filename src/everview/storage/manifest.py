@@ -19,7 +19,8 @@ from everview.algebra.time import INFINITY
 from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import KeptPlan, NextPlan, ViewStart
-from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, file_of
+from everview.storage.addresses import file_of
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
 from everview.storage.plans import plan_path
 from everview.storage.records import decode_record, encode_record
 from everview.storage.runs import ACCEPTED, ADMITTED, ALL_FOLDERS, Run, TraceId, Traces

@@ -31,8 +31,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from msgspec.structs import replace
 
 from everview.operators.columnar.frame import Frame
+from everview.storage.addresses import address_of, file_of
 from everview.storage.encoding import encode_parts
-from everview.storage.files import CHECKSUM_BYTES, Files, address_of, file_of, seal
+from everview.storage.files import CHECKSUM_BYTES, Files, seal
 from everview.storage.frame_cache import Version
 from everview.storage.runs import BACKFILL, FOLDERS, Run, TraceId, Traces
 

@@ -20,7 +20,8 @@ from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.lazy import np, pl
-from everview.storage.files import Files, file_of
+from everview.storage.addresses import file_of
+from everview.storage.files import Files
 from everview.storage.names import safe_name
 
 # The folder of each kind of trace.

@@ -30,8 +30,9 @@ from dataclasses import dataclass, field, replace
 from everview.errors import StoreError
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
 from everview.operators.columnar.lazy import np, pl
+from everview.storage.addresses import file_of
 from everview.storage.compaction import Policy, merges
-from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files, file_of
+from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
 from everview.storage.many_runs import RunToWrite, write_runs
 from everview.storage.runs import Run, TraceId, next_sequence
 

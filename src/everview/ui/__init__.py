@@ -1,3 +1,3 @@
-"""The command line and the prompt; they call database.py and server/ only."""
+"""The command line and the prompt; they call database.py, without_spark.py and server/ only."""
 
 DEFAULT_PATH = "everview-store"  # the store, if no path is given

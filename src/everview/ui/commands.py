@@ -13,15 +13,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from everview.database import (
-    bind_on_copy,
-    bind_question,
-    connect,
-    explain_text,
-    is_show_statement,
-    read_catalog,
-    status_at,
-)
+from everview.database import connect
 from everview.errors import CatalogError, EverviewError, StoreError
 from everview.query.describe import default_history
 from everview.query.report import Report
@@ -31,6 +23,14 @@ from everview.ui.output import print_until_closed, require_format, write_report
 from everview.ui.progress import Meter, Summary
 from everview.ui.running import RunningStore
 from everview.ui.signals import WorkStopped, catch_stop_signals
+from everview.without_spark import (
+    bind_on_copy,
+    bind_question,
+    explain_text,
+    is_show_statement,
+    read_catalog,
+    status_at,
+)
 
 
 def run_script(file: str, path: str, finish: bool, follow: bool) -> None:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from everview.database import is_select
 from everview.query.answers import fetch_answer
 from everview.query.report import Report
 from everview.server.server import Server
 from everview.ui.output import MOST_ROWS, write_answer
 from everview.ui.progress import Meter, Summary
 from everview.ui.signals import WorkStopped
+from everview.without_spark import is_select
 
 if TYPE_CHECKING:
     from everview.database import Database, Progress, Statement
