@@ -87,12 +87,13 @@ class CompiledView:
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
     first: bool = False
+    strategy: str = "UPA"
 
     @cached_property
     def lowering(self) -> Lowering:
         """The lowering of its nodes; the views that it reads are not lowered again."""
         done = {id(view.plan): (view.plan, view.physical) for view in self.reads}
-        return Lowering("UPA", done, self.first)
+        return Lowering(self.strategy, done, self.first)
 
     @cached_property
     def compiled(self) -> P.Operator:
@@ -100,7 +101,7 @@ class CompiledView:
         if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
             return self._lowered(self.lowering, {e.name: e.output for e in self.events})
         done = {id(view.plan): (view.plan, view.compiled) for view in self.reads}
-        lowering = Lowering("UPA", done, self.first)
+        lowering = Lowering(self.strategy, done, self.first)
         return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
@@ -237,11 +238,13 @@ def compile_plan(
     continuous: bool = True,
     rules: tuple[Rule, ...] = RULES,
     find_statistics: Callable[[], Statistics] | None = None,
+    strategy: str = "UPA",
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
     `start` says where a view begins that was created when the store had run. Choices by cost are made from
-    the statistics that `find_statistics` returns, or from what the catalog declares.
+    the statistics that `find_statistics` returns, or from what the catalog declares. `strategy` is one of
+    `STRATEGIES` (`plan/lower.py`).
     """
     views = views or {}
     find = cache(find_statistics or partial(declared_statistics, catalog))
@@ -257,7 +260,7 @@ def compile_plan(
     used = find().only(_relation_names(plan)) if choices else None
     return CompiledView(  # plan/: → operators
         meaning, better.fired, plan, reads, start,
-        choices=choices, statistics=used, events=events, first=first,
+        choices=choices, statistics=used, events=events, first=first, strategy=strategy,
     )  # fmt: skip
 
 
@@ -278,6 +281,7 @@ def compile_event_stream(
     views: Views,
     facts: FactsByStream,
     start: ViewStart | None = None,
+    strategy: str = "UPA",
 ) -> CompiledEventStream:
     """Compile an event query: analyse its times, and plan operators that emit final rows only."""
     meaning = view_plan(entry, catalog)
@@ -289,19 +293,21 @@ def compile_event_stream(
         timing = require_non_blocking(plan, entry.timelines, facts)
     events = _events_of(plan, views)
     return CompiledEventStream(
-        meaning, better.fired, plan, reads, start, events=events, name=entry.name, timing=timing
-    )
+        meaning, better.fired, plan, reads, start,
+        events=events, name=entry.name, timing=timing, strategy=strategy,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CompiledStore:
-    """All views of a catalog, compiled, each after the views that it reads."""
+    """All views of a catalog, compiled by one strategy, each after the views that it reads."""
 
     catalog: Catalog
     views: Views
     aside: frozenset[str] = frozenset()
     next: Mapping[str, P.Operator] = field(default_factory=dict)
     statistics: StatisticsOf = field(default=declared_statistics, compare=False, repr=False)
+    strategy: str = "UPA"
 
     @cached_property
     def events(self) -> dict[str, CompiledEventStream]:
@@ -382,20 +388,25 @@ def compile_store(
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
     planned_by: Mapping[str, Statistics | None] | None = None,
+    strategy: str | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
-    views `planned_by` says by which they were planned.
+    views `planned_by` says by which they were planned. The strategy is that of `before`, or UPA, by default.
     """
     known = {} if before is None else before.views
+    if strategy is None:
+        strategy = "UPA" if before is None else before.strategy
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
         planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
-    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
+    compiler = _StoreCompiler(
+        catalog, starts or {}, known, stored, rules, statistics, planned_by or {}, strategy
+    )
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -403,13 +414,13 @@ def compile_store(
     if stored is not None:
         planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
         aside = frozenset(n for n in found if n in stored.aside)
-        return CompiledStore(catalog, found, aside, planned, statistics)
+        return CompiledStore(catalog, found, aside, planned, statistics, strategy)
     if before is None:
-        return CompiledStore(catalog, found, statistics=statistics)
+        return CompiledStore(catalog, found, statistics=statistics, strategy=strategy)
     same = {name for name, view in found.items() if view is known.get(name)}
     planned = {name: plan for name, plan in before.next.items() if name in same}
     aside = _with_readers(catalog, found, before.aside & same)
-    return CompiledStore(catalog, found, aside, planned, statistics)
+    return CompiledStore(catalog, found, aside, planned, statistics, strategy)
 
 
 def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> frozenset[str]:
@@ -433,6 +444,7 @@ class _StoreCompiler:
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
     planned_by: Mapping[str, Statistics | None]
+    strategy: str
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -459,12 +471,13 @@ class _StoreCompiler:
         current = all(id(view) in self._current for view in read)
         if old is None or not current or not self._is_same(entry, old, meaning):
             if isinstance(entry, EventStreamEntry):
-                old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
+                old = compile_event_stream(entry, self.catalog, self.found, self.facts, start, self.strategy)
             else:
                 find = partial(self._statistics_of, entry.name, meaning)
                 old = compile_plan(
-                    meaning, self.catalog, self.found, start, rules=self.rules, find_statistics=find
-                )
+                    meaning, self.catalog, self.found, start,
+                    rules=self.rules, find_statistics=find, strategy=self.strategy,
+                )  # fmt: skip
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
@@ -486,6 +499,7 @@ class _StoreCompiler:
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""
         same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        same = same and old.strategy == self.strategy
         return same and (self.stored is None or old.kept == self.stored.plans.get(entry.name))
 
     def _keep(self, name: str, view: CompiledView) -> None:

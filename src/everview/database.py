@@ -18,6 +18,7 @@ from everview.compile import CompiledStore, check_event_stream
 from everview.errors import EverviewError, PlanError, StoreError
 from everview.explain import explain_script, explain_statements
 from everview.plan.explain import Explanation, MeasuredStore
+from everview.plan.strategies import find_strategy
 from everview.query.admit import admission_report
 from everview.query.charts import ChartView, TimelineChart
 from everview.query.charts.view import Instant, chronon_of
@@ -94,8 +95,11 @@ class Database:
                 manifest = self.manifest()
                 measured = self._measured(manifest)
                 return str(
-                    explain_statements(iter([statement]), self._catalog, manifest.starts, measured=measured)
-                )
+                    explain_statements(
+                        iter([statement]), self._catalog, manifest.starts,
+                        measured=measured, strategy=self._strategy,
+                    )
+                )  # fmt: skip
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 aside = self.manifest().aside if kind == "VIEWS" else {}
@@ -236,7 +240,7 @@ class Database:
     def _views(self) -> CompiledStore:
         """Return the compiled views; compile again only those whose catalog entries have changed."""
         manifest = self.manifest()
-        stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside)
+        stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside, self._strategy)
         if self._compiled is None or self._compiled.catalog != self._catalog or self._stored != stored:
             self._compiled = self._pipeline.compiled(self._catalog.copy(), self._compiled)
             self._catalog.remember_definitions_of(self._compiled.catalog)
@@ -363,7 +367,12 @@ class Database:
         """
         self._pipeline.check()
         manifest = self.manifest()
-        return explain_script(sql, self._catalog, manifest.starts, cost, self._measured(manifest))
+        measured = self._measured(manifest)
+        return explain_script(sql, self._catalog, manifest.starts, cost, measured, self._strategy)
+
+    @property
+    def _strategy(self) -> str:
+        return self._pipeline.store.settings.strategy
 
     def _measured(self, manifest: Manifest) -> MeasuredStore:
         from everview.storage.statistics import measure_store
@@ -434,26 +443,30 @@ def explain_text(
     format: str = "text",
     cost: bool = False,
     path: str | None = None,
+    strategy: str | None = None,
 ) -> str:
     """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run.
 
-    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well.
+    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well. The
+    strategy is that of the store, or UPA, by default.
     """
-    measured = None if path is None or catalog is None else _measured_at(path, catalog)
-    return explain_script(script, catalog, None, cost, measured).shown(format)
+    measured, kept = (None, "UPA") if path is None or catalog is None else _measured_at(path, catalog)
+    chosen = kept if strategy is None else find_strategy(strategy)
+    return explain_script(script, catalog, None, cost, measured, chosen).shown(format)
 
 
-def _measured_at(path: str, catalog: Catalog) -> MeasuredStore | None:
-    """Return what the store at a path has measured, read without Spark; None if there is no store."""
+def _measured_at(path: str, catalog: Catalog) -> tuple[MeasuredStore | None, str]:
+    """Return what the store at a path has measured, None if there is no store, and its strategy. No Spark."""
     if "://" not in path and not os.path.exists(path):
-        return None  # without importing what reads a store
+        return None, "UPA"  # without importing what reads a store
     from everview.storage.files import Files
     from everview.storage.statistics import measure_store
     from everview.storage.store import SETTINGS_FILE, Store
 
     if not Files(path).exists(SETTINGS_FILE):
-        return None
-    return measure_store(Store.open(path).manifest(), catalog)
+        return None, "UPA"
+    store = Store.open(path)
+    return measure_store(store.manifest(), catalog), store.settings.strategy
 
 
 def bind_question(
@@ -574,8 +587,17 @@ def _event_clocks(store: Store, catalog: Catalog, manifest: Manifest) -> dict[st
     return {e.name: line_clocks(e, manifest, load) for e in events}
 
 
-def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
-    """Open the store at a path, or create it; without a session, use a local one on this machine."""
+def connect(
+    path: str,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    strategy: str | None = None,
+) -> Database:
+    """Open the store at a path, or create it; without a session, use a local one on this machine.
+
+    `strategy` says how views are computed: "upa" (by default), "direct" or "nt" (paper 2). The store keeps
+    it from the first change or run on. It may be another one later; the answers are the same.
+    """
     from everview.pipeline import open_pipeline  # Spark is loaded only where it is needed
 
-    return Database(open_pipeline(path, spark, partitions))
+    return Database(open_pipeline(path, spark, partitions, strategy))

@@ -25,20 +25,17 @@ from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
 from everview.plan.copies import estimate_copies
 from everview.plan.lower_joins import LoweredInput, cast_to
+from everview.plan.strategies import find_strategy
 from everview.temporal.ages import age
 from everview.temporal.life import life
 from everview.temporal.update_patterns import Pattern, edge
-
-STRATEGIES = ("UPA", "DIRECT", "NT")
 
 _MANY_COPIES = 16  # rows of a record; measured, see docs/performance.md
 
 
 def lower(plan: N.Node, strategy: str = "UPA") -> P.Operator:
     """Return the physical plan of an algebra plan."""
-    if strategy not in STRATEGIES:
-        raise PlanError(f"there is no strategy '{strategy}'", choices=STRATEGIES)
-    return Lowering(strategy)(plan)
+    return Lowering(find_strategy(strategy))(plan)
 
 
 @dataclass(frozen=True)
