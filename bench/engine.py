@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from pathlib import Path
 from statistics import median
-from unittest.mock import patch
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,13 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 import everview
-import everview.compile
 from bench.spark_counts import SparkCounts, count_spark_work
-from everview.algebra.nodes import Node
 from everview.database import Database
 from everview.execute.session import local_session
-from everview.operators import Operator
-from everview.plan.lower import Lowering
 
 PARTITIONS = 2
 SECOND = 1_000_000
@@ -299,17 +294,6 @@ def bench_small_step() -> None:
         report("join, 100 rows a step", ours, peer, 2 * size, 2)
 
 
-@contextmanager
-def _use_strategy(strategy: str) -> Iterator[None]:
-    """Compile views by a strategy of the planner."""
-
-    def with_strategy(_: str, done: dict[int, tuple[Node, Operator]]) -> Lowering:
-        return Lowering(strategy, done)
-
-    with patch.object(everview.compile, "Lowering", with_strategy):
-        yield
-
-
 def bench_expiry() -> None:
     """Rows with known ends against explicit negative rows (paper 2's NT) on the same queries and data."""
     size, steps = 50_000, 8
@@ -321,12 +305,12 @@ def bench_expiry() -> None:
     for title, sql in queries.items():
         times = {}
         for strategy in ("UPA", "NT"):
-            with temporary_folder() as path, _use_strategy(strategy):
+            with temporary_folder() as path:
                 names = ("a", "b") if title == "join" else ("a",)
                 for step in range(steps):
                     for seed, name in enumerate(names):
                         write_rows(path, name, step * size, size, size // 10, 20_000, 10 * seed)
-                with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
+                with everview.connect(str(path / "store"), session(), PARTITIONS, strategy) as db:
                     db.execute("".join(create_stream(name, path / name) for name in names))
                     db.execute(f"CREATE VIEW answer AS {sql}")
                     times[strategy] = run_steps(db, skip=3).typical

@@ -29,6 +29,7 @@ from everview.plan.estimates import flow_of_nodes
 from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
+from everview.plan.negation import choose_techniques
 from everview.plan.planned import PlannedNodes
 from everview.plan.statistics import Statistics, declared_statistics
 from everview.plan.views import (
@@ -65,7 +66,7 @@ class CompiledView:
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
     of its domain. `choices` were made by cost, from `statistics`; None if there was nothing to choose.
-    `first`: it is planned as by the releases that kept no plans.
+    `first`: it is planned as by the releases that kept no plans. `counted`: where EXCEPT ALL counts copies.
     """
 
     meaning: N.Node
@@ -79,12 +80,14 @@ class CompiledView:
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
     first: bool = False
+    strategy: str = "UPA"
+    counted: Mapping[N.Node, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def lowering(self) -> Lowering:
         """The lowering of its nodes; the views that it reads are not lowered again."""
         done = {id(view.plan): (view.plan, view.physical) for view in self.reads}
-        return Lowering("UPA", done, self.first)
+        return Lowering(self.strategy, done, self.first, self.counted)
 
     @cached_property
     def compiled(self) -> P.Operator:
@@ -92,7 +95,7 @@ class CompiledView:
         if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
             return self._lowered(self.lowering, {e.name: e.output for e in self.events})
         done = {id(view.plan): (view.plan, view.compiled) for view in self.reads}
-        lowering = Lowering("UPA", done, self.first)
+        lowering = Lowering(self.strategy, done, self.first, self.counted)
         return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
@@ -229,11 +232,13 @@ def compile_plan(
     continuous: bool = True,
     rules: tuple[Rule, ...] = RULES,
     find_statistics: Callable[[], Statistics] | None = None,
+    strategy: str = "UPA",
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
     `start` says where a view begins that was created when the store had run. Choices by cost are made from
-    the statistics that `find_statistics` returns, or from what the catalog declares.
+    the statistics that `find_statistics` returns, or from what the catalog declares. `strategy` is one of
+    `STRATEGIES` (`plan/lower.py`).
     """
     views = views or {}
     find = cache(find_statistics or partial(declared_statistics, catalog))
@@ -245,11 +250,14 @@ def compile_plan(
     plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
     first = rules is FIRST_RULES
+    chooses = strategy == "UPA" and not first
+    counted = choose_techniques(plan, costs) if chooses else {}
     choices = tuple(costs.choices.values())
     used = find().only(_relation_names(plan)) if choices else None
     return CompiledView(  # plan/: → operators
         meaning, better.fired, plan, reads, start,
-        choices=choices, statistics=used, events=events, first=first,
+        choices=choices, statistics=used, events=events, first=first, strategy=strategy,
+        counted=counted,
     )  # fmt: skip
 
 
@@ -270,6 +278,7 @@ def compile_event_stream(
     views: Views,
     facts: FactsByStream,
     start: ViewStart | None = None,
+    strategy: str = "UPA",
 ) -> CompiledEventStream:
     """Compile an event query: analyse its times, and plan operators that emit final rows only."""
     meaning = view_plan(entry, catalog)
@@ -281,8 +290,9 @@ def compile_event_stream(
         timing = require_non_blocking(plan, entry.timelines, facts)
     events = _events_of(plan, views)
     return CompiledEventStream(
-        meaning, better.fired, plan, reads, start, events=events, name=entry.name, timing=timing
-    )
+        meaning, better.fired, plan, reads, start,
+        events=events, name=entry.name, timing=timing, strategy=strategy,
+    )  # fmt: skip
 
 
 def event_plan(entry: EventStreamEntry, catalog: Catalog) -> N.Node:

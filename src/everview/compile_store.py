@@ -37,13 +37,14 @@ from everview.temporal.clocks import Clock
 
 @dataclass(frozen=True)
 class CompiledStore:
-    """All views of a catalog, compiled, each after the views that it reads."""
+    """All views of a catalog, compiled by one strategy, each after the views that it reads."""
 
     catalog: Catalog
     views: Views
     aside: frozenset[str] = frozenset()
     next: Mapping[str, P.Operator] = field(default_factory=dict)
     statistics: StatisticsOf = field(default=declared_statistics, compare=False, repr=False)
+    strategy: str = "UPA"
 
     @cached_property
     def events(self) -> dict[str, CompiledEventStream]:
@@ -124,20 +125,25 @@ def compile_store(
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
     planned_by: Mapping[str, Statistics | None] | None = None,
+    strategy: str | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
-    views `planned_by` says by which they were planned.
+    views `planned_by` says by which they were planned. The strategy is that of `before`, or UPA, by default.
     """
     known = {} if before is None else before.views
+    if strategy is None:
+        strategy = "UPA" if before is None else before.strategy
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
         planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
-    compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
+    compiler = _StoreCompiler(
+        catalog, starts or {}, known, stored, rules, statistics, planned_by or {}, strategy
+    )
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -145,13 +151,13 @@ def compile_store(
     if stored is not None:
         planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
         aside = frozenset(n for n in found if n in stored.aside)
-        return CompiledStore(catalog, found, aside, planned, statistics)
+        return CompiledStore(catalog, found, aside, planned, statistics, strategy)
     if before is None:
-        return CompiledStore(catalog, found, statistics=statistics)
+        return CompiledStore(catalog, found, statistics=statistics, strategy=strategy)
     same = {name for name, view in found.items() if view is known.get(name)}
     planned = {name: plan for name, plan in before.next.items() if name in same}
     aside = _with_readers(catalog, found, before.aside & same)
-    return CompiledStore(catalog, found, aside, planned, statistics)
+    return CompiledStore(catalog, found, aside, planned, statistics, strategy)
 
 
 def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> frozenset[str]:
@@ -175,6 +181,7 @@ class _StoreCompiler:
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
     planned_by: Mapping[str, Statistics | None]
+    strategy: str
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
 
@@ -201,12 +208,13 @@ class _StoreCompiler:
         current = all(id(view) in self._current for view in read)
         if old is None or not current or not self._is_same(entry, old, meaning):
             if isinstance(entry, EventStreamEntry):
-                old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
+                old = compile_event_stream(entry, self.catalog, self.found, self.facts, start, self.strategy)
             else:
                 find = partial(self._statistics_of, entry.name, meaning)
                 old = compile_plan(
-                    meaning, self.catalog, self.found, start, rules=self.rules, find_statistics=find
-                )
+                    meaning, self.catalog, self.found, start,
+                    rules=self.rules, find_statistics=find, strategy=self.strategy,
+                )  # fmt: skip
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
@@ -228,6 +236,7 @@ class _StoreCompiler:
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""
         same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        same = same and old.strategy == self.strategy
         return same and (self.stored is None or old.kept == self.stored.plans.get(entry.name))
 
     def _keep(self, name: str, view: CompiledView) -> None:

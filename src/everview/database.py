@@ -89,8 +89,11 @@ class Database:
                 manifest = self.manifest()
                 measured = self._measured(manifest)
                 return str(
-                    explain_statements(iter([statement]), self._catalog, manifest.starts, measured=measured)
-                )
+                    explain_statements(
+                        iter([statement]), self._catalog, manifest.starts,
+                        measured=measured, strategy=self._strategy,
+                    )
+                )  # fmt: skip
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 aside = self.manifest().aside if kind == "VIEWS" else {}
@@ -231,7 +234,7 @@ class Database:
     def _views(self) -> CompiledStore:
         """Return the compiled views; compile again only those whose catalog entries have changed."""
         manifest = self.manifest()
-        stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside)
+        stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside, self._strategy)
         if self._compiled is None or self._compiled.catalog != self._catalog or self._stored != stored:
             self._compiled = self._pipeline.compiled(self._catalog.copy(), self._compiled)
             self._catalog.remember_definitions_of(self._compiled.catalog)
@@ -358,7 +361,12 @@ class Database:
         """
         self._pipeline.check()
         manifest = self.manifest()
-        return explain_script(sql, self._catalog, manifest.starts, cost, self._measured(manifest))
+        measured = self._measured(manifest)
+        return explain_script(sql, self._catalog, manifest.starts, cost, measured, self._strategy)
+
+    @property
+    def _strategy(self) -> str:
+        return self._pipeline.store.settings.strategy
 
     def _measured(self, manifest: Manifest) -> MeasuredStore:
         from everview.storage.statistics import measure_store
@@ -423,8 +431,17 @@ class Database:
         return self._pipeline.store.manifest()
 
 
-def connect(path: str, spark: SparkSession | None = None, partitions: int | None = None) -> Database:
-    """Open the store at a path, or create it; without a session, use a local one on this machine."""
+def connect(
+    path: str,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    strategy: str | None = None,
+) -> Database:
+    """Open the store at a path, or create it; without a session, use a local one on this machine.
+
+    `strategy` says how views are computed: "upa" (by default), "direct" or "nt" (paper 2). The store keeps
+    it from the first change or run on. It may be another one later; the answers are the same.
+    """
     from everview.pipeline import open_pipeline  # Spark is loaded only where it is needed
 
-    return Database(open_pipeline(path, spark, partitions))
+    return Database(open_pipeline(path, spark, partitions, strategy))

@@ -23,6 +23,7 @@ def explain_script(
     starts: Mapping[str, ViewStart] | None = None,
     cost: bool = False,
     measured: MeasuredStore | None = None,
+    strategy: str = "UPA",
 ) -> Explanation:
     """Explain the plans of all views, event streams and queries in a script, as they would run.
 
@@ -30,7 +31,7 @@ def explain_script(
     COST, operators have figures: those that are estimated, and those that a store has `measured`.
     """
     known = Catalog() if catalog is None else catalog.copy()
-    return explain_statements(_declared(script, known), known, starts, cost, measured)
+    return explain_statements(_declared(script, known), known, starts, cost, measured, strategy)
 
 
 def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
@@ -46,9 +47,10 @@ def explain_statements(
     starts: Mapping[str, ViewStart] | None = None,
     cost: bool = False,
     measured: MeasuredStore | None = None,
+    strategy: str = "UPA",
 ) -> Explanation:
     """Explain bound statements; the catalog has their streams, tables and views, and is not changed."""
-    explaining = _Explaining(starts or {}, measured, cost)
+    explaining = _Explaining(starts or {}, measured, cost, strategy)
     plans = list(explaining.plans(statements, catalog))
     shown = catalog.copy()
     for each in explaining.created:
@@ -72,19 +74,24 @@ class _Explaining:
     starts: Mapping[str, ViewStart]
     measured: MeasuredStore | None
     cost: bool
+    strategy: str
     created: list[S.Create] = field(default_factory=list)
 
     def _compiled(self, catalog: Catalog, store: CompiledStore | None) -> CompiledStore:
         """Return the views of a catalog, planned by what the store knew when they were made."""
         if self.measured is None:
-            return compile_store(catalog, self.starts, store)
+            return compile_store(catalog, self.starts, store, strategy=self.strategy)
         measured, planned_by = self.measured.statistics.rounded(), self.measured.planned_by
         return compile_store(
-            catalog, self.starts, store, statistics=lambda _: measured, planned_by=planned_by
-        )
+            catalog, self.starts, store,
+            statistics=lambda _: measured, planned_by=planned_by, strategy=self.strategy,
+        )  # fmt: skip
 
     def _query(self, plan: N.Node, catalog: Catalog, store: CompiledStore) -> CompiledView:
-        return compile_plan(plan, catalog, store.views, find_statistics=lambda: store.statistics(catalog))
+        return compile_plan(
+            plan, catalog, store.views,
+            find_statistics=lambda: store.statistics(catalog), strategy=self.strategy,
+        )  # fmt: skip
 
     def plans(self, statements: Iterator[S.Statement], catalog: Catalog) -> Iterator[ExplainedPlan]:
         """Yield the plans of statements."""

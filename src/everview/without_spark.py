@@ -11,6 +11,7 @@ from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry,
 from everview.errors import EverviewError, PlanError
 from everview.explain import explain_script
 from everview.plan.explain import MeasuredStore
+from everview.plan.strategies import find_strategy
 from everview.query.charts.view import Instant, chronon_of
 from everview.query.event_words import line_clocks
 from everview.query.status import Status, store_status
@@ -33,26 +34,30 @@ def explain_text(
     format: str = "text",
     cost: bool = False,
     path: str | None = None,
+    strategy: str | None = None,
 ) -> str:
     """Explain a script: its plans as text, as a picture (svg) or for programs (json). Nothing is run.
 
-    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well.
+    With `cost`, operators have figures; with the `path` of a store, those that it has measured as well. The
+    strategy is that of the store, or UPA, by default.
     """
-    measured = None if path is None or catalog is None else _measured_at(path, catalog)
-    return explain_script(script, catalog, None, cost, measured).shown(format)
+    measured, kept = (None, "UPA") if path is None or catalog is None else _measured_at(path, catalog)
+    chosen = kept if strategy is None else find_strategy(strategy)
+    return explain_script(script, catalog, None, cost, measured, chosen).shown(format)
 
 
-def _measured_at(path: str, catalog: Catalog) -> MeasuredStore | None:
-    """Return what the store at a path has measured, read without Spark; None if there is no store."""
+def _measured_at(path: str, catalog: Catalog) -> tuple[MeasuredStore | None, str]:
+    """Return what the store at a path has measured, None if there is no store, and its strategy. No Spark."""
     if "://" not in path and not os.path.exists(path):
-        return None  # without importing what reads a store
+        return None, "UPA"  # without importing what reads a store
     from everview.storage.files import Files
     from everview.storage.statistics import measure_store
     from everview.storage.store import SETTINGS_FILE, Store
 
     if not Files(path).exists(SETTINGS_FILE):
-        return None
-    return measure_store(Store.open(path).manifest(), catalog)
+        return None, "UPA"
+    store = Store.open(path)
+    return measure_store(store.manifest(), catalog), store.settings.strategy
 
 
 def bind_question(

@@ -83,7 +83,7 @@ def require_goes_on(db: Database) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 3)"),
+        ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 3 and 4)"),
         (
             "catalog.json",
             "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 2)",

@@ -20,8 +20,9 @@ from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, HASH, UNTIL, Frame, N, Slice
 from everview.operators.columnar.types import column_type
 from everview.operators.step_slices import StepSlices
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
 from everview.plan.stages import Port
+from everview.plan.strategies import STRATEGIES
 from everview.sql import plan_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId

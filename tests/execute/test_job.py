@@ -18,7 +18,8 @@ from everview.execute.catalyst import spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.operators.step_slices import StepSlices
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
+from everview.plan.strategies import STRATEGIES
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.storage.addresses import file_of

@@ -17,8 +17,9 @@ from everview.operators.base import stateful_operators
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N, Slice
 from everview.operators.columnar.types import column_type
 from everview.operators.step_slices import StepSlices
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
 from everview.plan.stages import Port
+from everview.plan.strategies import STRATEGIES
 from everview.sql import plan_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
@@ -133,7 +134,10 @@ def test_each_row_is_written_a_few_times(tmp_path: Path, small: int, name: str) 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_rows_in_any_order_of_ends_lie_in_buckets(strategy: str) -> None:
-    """Buckets where ends are known, in any order (WK); none in order (WKS), nor where rows are taken back."""
+    """Buckets where ends are known, in any order (WK); none in order (WKS), nor where rows are taken back.
+
+    Nor where rows coalesce, as those of the DISTINCT do.
+    """
     plan = lower(plan_of(QUERIES["join over a join"], catalog()), strategy)
     found = {}
     for kernel in stateful_operators([plan]):
@@ -143,17 +147,40 @@ def test_rows_in_any_order_of_ends_lie_in_buckets(strategy: str) -> None:
     lower_join, upper_join = found.values()
     if strategy == "UPA":
         assert lower_join == ([False, False], [False, False])
-        assert upper_join == ([True, True], [False, False])
+        assert upper_join == ([True, False], [False, False])
     else:
         assert lower_join == upper_join == ([False, False], [True, True])
 
 
-def test_the_buckets_are_the_windows(tmp_path: Path) -> None:
+def test_rows_that_coalesce_lie_in_no_buckets() -> None:
+    """What is covered by δ* over any rows, and a join over δ*: rows of a record must meet to become one."""
     plan = lower(plan_of(QUERIES["distinct over a join"], catalog()))
     [distinct] = [k for k in stateful_operators([plan]) if isinstance(k, P.DistinctOperator)]
-    buckets = policy_of(distinct.state[0]).buckets
-    assert buckets is not None
-    assert (buckets.window, buckets.count) == (WINDOW // 2, 10)
+    policy = policy_of(distinct.state[0])
+    assert (policy.buckets, policy.coalescing) == (None, True)
+
+
+def test_the_number_of_buckets_follows_from_the_spread_of_ends() -> None:
+    [part] = [
+        part
+        for kernel in stateful_operators([lower(plan_of(QUERIES["join over a join"], catalog()))])
+        for part in kernel.state
+        if part.expires_within is not None and part.name == "left"
+    ]
+    window = part.expires_within
+    assert window is not None
+
+    def count(rows: int, *ends: tuple[int, int]) -> int:
+        runs = [Run(f"r{i}", rows, *own, 0, 1, 9) for i, own in enumerate(ends)]
+        buckets = policy_of(part, runs=runs).buckets
+        assert buckets is not None
+        return buckets.count
+
+    assert count(1_000, (1, window)) == 1, "one file is enough"
+    assert count(80_000, (1, window)) in (8, 16)
+    assert count(80_000, (1, window // 4)) == 4 * count(80_000, (1, window))
+    assert count(80_000, (1, 2)) == 1, "all end at once"
+    assert count(10**7, (1, window)) == 64
 
 
 @pytest.mark.parametrize("name", ["join", "group", "distinct"])

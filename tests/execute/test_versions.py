@@ -18,7 +18,8 @@ from everview.algebra.time import INFINITY
 from everview.errors import TemporalError
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, Slice
 from everview.operators.columnar.frame import N as COPIES
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
+from everview.plan.strategies import STRATEGIES
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable

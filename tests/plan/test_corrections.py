@@ -8,7 +8,8 @@ import pytest
 
 from everview.algebra.changes import ChangeRow
 from everview.plan.corrections import refuse_correction
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
+from everview.plan.strategies import STRATEGIES
 from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable
 from tests.lanes import one_in

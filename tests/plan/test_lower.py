@@ -17,7 +17,8 @@ from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, to_logical
 from everview.errors import PlanError, TemporalError
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
-from everview.plan.lower import STRATEGIES, lower
+from everview.plan.lower import lower
+from everview.plan.strategies import STRATEGIES
 from everview.reference.meaning import meaning
 from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from everview.compile import CompiledView, compile_plan, compile_view
+from everview.catalog import Catalog
+from everview.compile import CompiledView, compile_plan, compile_store, compile_view
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, explain_plans
 from everview.plan.lower import lower
 from everview.plan.stages import plan_stages
 from everview.rewrite import FIRST_RULES
-from everview.sql import plan_of
+from everview.sql import bind_script, declare, plan_of
 from tests.pipeline import shape
+from tests.plan.measured import declared
 from tests.sql.oracle import catalog
 
 CATALOG = catalog()
 EXCEPT_ALL = "SELECT {0} FROM s{1} EXCEPT ALL SELECT {0} FROM r{1}"
 SYNC = "SELECT k, v FROM {} SYNC EVERY INTERVAL '4' MICROSECOND"
+
+
+def add_view(known: Catalog, name: str, sql: str) -> None:
+    for statement in bind_script(f"CREATE VIEW {name} AS {sql}", known):
+        declare(statement, known)
 
 
 def kinds(view: CompiledView) -> list[str]:
@@ -38,6 +45,42 @@ def test_except_all(columns: str, window: str, kind: str, method: str) -> None:
     assert kinds(view) == [kind]
     explained = ExplainedPlan("view", "v", view.plan, view.rules, view.planned)
     assert f"{method}, state: " in str(explain_plans([explained], CATALOG))
+
+
+LINKS = """
+CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts) WITH (rate => 10, distinct(k) => {values});
+CREATE STREAM r (k INT, v INT, ts TIMESTAMP, TIMELINE ts) WITH (rate => {rate}, distinct(k) => {values});
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "rate", "method", "why"),
+    [
+        (5, 10, "counting copies", "about 20 rows of a record, 47 % of results end early"),
+        (100, 10, "profile", "about 1 rows of a record, 36 % of results end early"),  # few rows of a record
+        (5, 0.1, "profile", "about 20 rows of a record, 1 % of results end early"),  # hardly any end early
+        (1, 0.01, "counting copies", "about 100 rows of a record, 0 % of results end early"),
+    ],
+)
+def test_except_all_by_rates(values: int, rate: float, method: str, why: str) -> None:
+    """By the rows of a record and by how many results end early; EXPLAIN says why."""
+    known = declared(LINKS.format(values=values, rate=rate))
+    view = compile_view(EXCEPT_ALL.format("k", " [RANGE 10 SECONDS]"), known)
+    explained = ExplainedPlan("view", "v", view.plan, view.rules, view.planned, choices=view.choices)
+    assert f"EXCEPT ALL ({why}): {method}" in str(explain_plans([explained], known))
+    assert f"{method}, state: " in str(explain_plans([explained], known))
+    assert view.statistics is not None, "the view is planned by the same again"
+
+
+def test_the_technique_stays_when_rates_change() -> None:
+    known = declared(LINKS.format(values=5, rate=10))
+    add_view(known, "v", EXCEPT_ALL.format("k", " [RANGE 10 SECONDS]"))
+    store = compile_store(known)
+    kept = {name: view.statistics for name, view in store.views.items()}
+    other = declared(LINKS.format(values=100, rate=10))
+    add_view(other, "v", EXCEPT_ALL.format("k", " [RANGE 10 SECONDS]"))
+    assert kinds(compile_store(other).views["v"]) == ["Multiset"]
+    assert kinds(compile_store(other, planned_by=kept).views["v"]) == ["CopyCounts"]
 
 
 def test_intersect_all_counts_copies_only_where_rows_may_be_retracted() -> None:

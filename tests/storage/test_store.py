@@ -21,7 +21,7 @@ from everview.algebra.schema import Schema
 from everview.algebra.time import INFINITY
 from everview.algebra.types import INT, TIMESTAMP
 from everview.catalog import Catalog, Lateness, StreamEntry, ViewEntry
-from everview.errors import StoreError
+from everview.errors import PlanError, StoreError
 from everview.operators.columnar.frame import Frame, consolidate_frame, make_frame
 from everview.plan.views import KeptPlan
 from everview.storage.files import Files
@@ -70,6 +70,32 @@ def test_other_settings_than_those_of_the_store(tmp_path: Path) -> None:
         StoreError, match="was made with 8 partitions and time zone UTC, not with 4 partitions"
     ):
         Store.open(str(tmp_path), Settings(4), create=True)
+
+
+def test_the_strategy_is_kept_and_may_change(tmp_path: Path) -> None:
+    """It is saved under the lock; a store by UPA is as it was before there were strategies."""
+    new_store(tmp_path)
+    before = (tmp_path / "everview.json").read_bytes()
+    early = Store.open(str(tmp_path))
+    direct = Store.open(str(tmp_path), strategy="direct")
+    assert (direct.settings.strategy, Store.open(str(tmp_path)).settings.strategy) == ("DIRECT", "UPA")
+    with direct.lock():
+        assert Store.open(str(tmp_path)).settings == Settings(strategy="DIRECT")
+    kept = json.loads((tmp_path / "everview.json").read_text())
+    assert (kept["format"], kept["strategy"]) == (4, "DIRECT")
+    assert (tmp_path / "copies/everview.json").read_bytes() == (tmp_path / "everview.json").read_bytes()
+    with early.lock():  # it was opened before, and asks for none
+        assert early.settings.strategy == "DIRECT"
+    Store.open(str(tmp_path), Settings(8), create=True)
+    with Store.open(str(tmp_path), strategy="upa").lock():
+        assert (tmp_path / "everview.json").read_bytes() == before
+    assert Store.open(str(tmp_path / "new"), create=True, strategy="nt").settings.strategy == "NT"
+
+
+def test_a_strategy_that_there_is_not_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"no strategy 'drect'\n  did you mean 'DIRECT'\?\n  choices: UPA"):
+        Store.open(str(tmp_path / "s"), create=True, strategy="drect")
+    assert not (tmp_path / "s").exists()
 
 
 def test_settings_that_cannot_be() -> None:
@@ -125,8 +151,8 @@ def test_damaged_settings(tmp_path: Path, content: str) -> None:
 
 
 def test_a_newer_store(tmp_path: Path) -> None:
-    (tmp_path / "everview.json").write_text('{"format": 4, "colour": "red"}')
-    with pytest.raises(StoreError, match=r"made by a newer Everview \(format 4, this one reads 3\)"):
+    (tmp_path / "everview.json").write_text('{"format": 5, "colour": "red"}')
+    with pytest.raises(StoreError, match=r"made by a newer Everview \(format 5, this one reads 3 and 4\)"):
         Store.open(str(tmp_path))
 
 
@@ -142,7 +168,7 @@ def test_an_older_store(version: int) -> None:
         with pytest.raises(StoreError) as refused:
             Store.open(str(path), create=create)
         assert str(refused.value) == (
-            f"the store {path} was made by an older Everview (format {version}, this one reads 3)\n"
+            f"the store {path} was made by an older Everview (format {version}, this one reads 3 and 4)\n"
             "  next: run its SQL with --path on a new folder, or open it with the Everview that made it"
         )
 

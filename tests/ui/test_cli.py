@@ -54,6 +54,25 @@ def test_explain_a_file(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0] == "View v  · expires within 1 µs (WKS) · state: its changes, 1 wk"
 
 
+def test_explain_by_a_strategy(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text(f"{STREAM} CREATE VIEW v AS SELECT DISTINCT v FROM s [RANGE 10 SECONDS];")
+    done = everview("explain", "v.sql", "--strategy", "nt", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "δ, state: its input, until retracted" in done.stdout
+    assert "\nstrategy NT: rows of windows have no ends: negative rows retract them\n" in done.stdout
+    assert "strategy" not in everview("explain", "v.sql", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("command", [("run", "v.sql"), ("query", "SELECT 1 AS one"), ("shell",), ("serve",)])
+def test_a_strategy_that_there_is_not(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text(STREAM)
+    with connect(str(tmp_path / "store")) as db:
+        db.execute(STREAM)
+    done = everview(*command, "--strategy", "eager", "--path", "store", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "there is no strategy 'eager'\n  choices: UPA, DIRECT, NT\n"
+
+
 @pytest.mark.parametrize(
     ("format", "begin"), [("text", "Project s.v"), ("svg", "<svg "), ("json", '{"parts": ')]
 )

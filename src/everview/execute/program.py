@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 
 from everview import operators as P
+from everview.algebra.time import INFINITY
 from everview.execute.families import FEWEST_MEMBERS, MOST_MEMBER_ROWS, Places, run_family
 from everview.execute.pieces import PartitionedInputFile
 from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
@@ -28,7 +29,6 @@ Runs = Mapping[str, tuple[Run, ...]]  # of each part of a state
 
 _SMALL_RUN = 10_000  # rows; smaller runs are merged first
 _FAN = 4  # so many runs of one size are merged
-_BUCKETS = 10  # as many as in paper 2's experiments (section 6.1)
 
 
 @dataclass(frozen=True)
@@ -282,13 +282,12 @@ class OperatorStep:
         """Return the runs of a part of the state."""
         operator, route = self.program.operators[self.place], self.program.stage.nodes[self.place].route
         id_ = TraceId("state", operator, part, self.partition, route or ())
-        return Trace(
-            id_, self.runs.get(part, ()), self.program.files, policy_of(self._parts.get(part), self._turn)
-        )
+        runs = self.runs.get(part, ())
+        return Trace(id_, runs, self.program.files, policy_of(self._parts.get(part), self._turn, runs))
 
 
-def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
-    """Return how a part of a state is laid out: by how its rows end.
+def policy_of(part: P.StatePart | None, turn: int = 0, runs: Sequence[Run] = ()) -> Policy:
+    """Return how a part of a state is laid out: by how its rows end, and how far their ends are apart.
 
     With different `turn`s, runs are merged at different numbers of them: so not all are in the same steps.
     """
@@ -297,5 +296,8 @@ def policy_of(part: P.StatePart | None, turn: int = 0) -> Policy:
         return Policy(small=_SMALL_RUN, fan=fan)
     buckets = None
     if part.expires_within is not None:
-        buckets = ExpiryBuckets(part.expires_within, min(_BUCKETS, part.expires_within))
-    return Policy(buckets, _SMALL_RUN, part.fan or fan, cancelling=part.may_cancel)
+        ends = [run.greatest_until for run in runs if run.greatest_until < INFINITY]
+        spread = max(ends) - min(run.least_until for run in runs) if ends else 0
+        files = sum(run.rows for run in runs) // _SMALL_RUN
+        buckets = ExpiryBuckets.of_spread(part.expires_within, spread, files)
+    return Policy(buckets, _SMALL_RUN, part.fan or fan, cancelling=part.may_cancel, coalescing=part.coalesces)

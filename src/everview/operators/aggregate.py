@@ -103,7 +103,8 @@ class AggregateOperator(StatefulOperator):
                     "ends to come",
                     rows.waits,
                     until="until due",
-                    expires_within=rows.expires_within,
+                    # What ends and begins at one instant lies in one bucket, and cancels there.
+                    expires_within=replace(rows, coalesces=False).expires_within,
                     queue=True,
                     may_cancel=False,
                 )

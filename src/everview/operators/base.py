@@ -50,8 +50,9 @@ class InputRows:
 
     `lasts` is the longest time that a row holds (None: it ends when it is retracted; `until` says that in
     words), `waits` the longest time for which a known begin or end lies ahead (0: none does). `in_order`
-    says that rows end in the order of their arrival, `signed` that they may be retracted,
-    `grows_groups` that an aggregate over them has ever more groups.
+    says that rows end in the order of their arrival, `signed` that they may be retracted, `coalesces` that a
+    row may extend an earlier one of its record, `grows_groups` that an aggregate over them has ever more
+    groups.
 
     >>> InputRows("left input", 10, 10, signed=False).expires_within, InputRows("left input").expires_within
     (10, None)
@@ -65,12 +66,17 @@ class InputRows:
     growth: Growth = Growth.NO
     grows_groups: bool = False
     until: str = "until retracted"
+    coalesces: bool = False
 
     @property
     def expires_within(self) -> int | None:
-        """The longest lifetime of a row, where ends are known but not in order (paper 2, 5.3.2)."""
+        """The longest lifetime of a row, where ends are known but not in order (paper 2, 5.3.2).
+
+        Rows that coalesce are not laid out by their ends: those of a record would never meet.
+        """
         known = self.lasts is not None and self.lasts < INFINITY
-        return self.lasts if known and not self.in_order and not self.signed else None
+        scattered = not self.in_order and not self.coalesces
+        return self.lasts if known and scattered and not self.signed else None
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,8 @@ class StatePart:
 
     `until` says what ends a row whose end is not known. With `expires_within`, rows are laid out by their
     ends, so that whole files expire (paper 2, 5.3.2). Of a `queue` only the rows that are due are read.
-    `may_cancel` says that compaction can sum rows, `fan` after how many small runs it does (None: as for
-    any state).
+    `may_cancel` says that compaction can sum rows, `coalesces` that it can join adjacent ones, `fan` after
+    how many small runs it does (None: as for any state).
 
     >>> print(StatePart("left", "left input", 10_000_000)), print(StatePart("left", "left input", INFINITY))
     left input, 10 s
@@ -97,6 +103,7 @@ class StatePart:
     may_cancel: bool = True
     growth: Growth = Growth.NO
     fan: int | None = None
+    coalesces: bool = False
 
     @classmethod
     def of(cls, name: str, rows: InputRows, text: str = "") -> StatePart:
@@ -109,6 +116,7 @@ class StatePart:
             rows.expires_within,
             may_cancel=rows.signed,
             growth=rows.growth,
+            coalesces=rows.coalesces,
         )
 
     @property

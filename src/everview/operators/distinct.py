@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everview.operators.base import Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import Frame, Increment, Slice, State
@@ -44,7 +44,9 @@ class DistinctOperator(StatefulOperator):
     @property
     def state(self) -> tuple[StatePart, ...]:
         rows = self.rows_of(0)
-        return (StatePart.of(self._part, rows, "" if self.signed else _state_text(rows.label)),)
+        if self.signed:
+            return (StatePart.of(self._part, rows),)
+        return (StatePart.of(self._part, replace(rows, coalesces=True), _state_text(rows.label)),)
 
     @property
     def _part(self) -> str:

@@ -222,7 +222,7 @@ def _with_compiled_plans(
     A view that was not outdated before is not outdated then, also where rules make another plan of it.
     """
     stored = StoredViews(manifest.plans, manifest.next, manifest.aside, PlanReader(writer.store.files))
-    now = compile_store(catalog.copy(), manifest.starts, None, stored)
+    now = compile_store(catalog.copy(), manifest.starts, None, stored, strategy=views.strategy)
     kept, next_ = dict(manifest.plans), dict(manifest.next)
     for old, view in _concerned(views, names):
         name, known = names.get(old, old), view.compiled.digest

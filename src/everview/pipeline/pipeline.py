@@ -331,7 +331,8 @@ class Pipeline(StoreWriter):
 
     def reader(self) -> Pipeline:
         """Return another pipeline of the same store on the same Spark, for another thread that only reads."""
-        return Pipeline(Store.open(self.store.files.root), self.session)
+        store = Store.open(self.store.files.root, strategy=self.store.settings.strategy)
+        return Pipeline(store, self.session)
 
 
 def _reads(view: str, other: str, catalog: Catalog) -> bool:
@@ -341,7 +342,12 @@ def _reads(view: str, other: str, catalog: Catalog) -> bool:
     return view == other or any(_reads(name, other, catalog) for name in below)
 
 
-def open_pipeline(path: str, session: SparkSession | None = None, partitions: int | None = None) -> Pipeline:
+def open_pipeline(
+    path: str,
+    session: SparkSession | None = None,
+    partitions: int | None = None,
+    strategy: str | None = None,
+) -> Pipeline:
     """Open the pipeline of the store at a path, or create the store."""
     settings = None if partitions is None else Settings(partitions)
-    return Pipeline(Store.open(path, settings, create=True), session)
+    return Pipeline(Store.open(path, settings, create=True, strategy=strategy), session)

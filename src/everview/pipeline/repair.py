@@ -95,7 +95,8 @@ class StoreRepair:
     def _compiled(self) -> CompiledStore:
         """Return the views with the plans that their state belongs to; none of them is set aside."""
         stored = StoredViews(self.manifest.plans, {}, (), PlanReader(self.writer.store.files))
-        return compile_store(self.diagnosis.catalog, self.manifest.starts, None, stored)
+        strategy = self.writer.store.settings.strategy
+        return compile_store(self.diagnosis.catalog, self.manifest.starts, None, stored, strategy=strategy)
 
     def _plan_plans(self) -> None:
         """Drop damaged plans; a view that is not compiled to the same plan again must be computed anew.

@@ -154,7 +154,8 @@ class StoreRewind:
         stored = StoredViews(
             manifest.plans, manifest.next, manifest.aside, PlanReader(self.writer.store.files)
         )
-        return compile_store(self.catalog, manifest.starts, None, stored)
+        strategy = self.writer.store.settings.strategy
+        return compile_store(self.catalog, manifest.starts, None, stored, strategy=strategy)
 
     def _names(self) -> Iterator[str]:
         """Yield the views to be computed: all if time goes back, else those that read changed files."""

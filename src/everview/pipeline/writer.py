@@ -68,7 +68,10 @@ class StoreWriter:
         """Return the views of a catalog as they run in this store; those that have not changed are reused."""
         manifest = self.store.manifest()
         stored = StoredViews(manifest.plans, manifest.next, manifest.aside, self._load_plan)
-        return compile_store(catalog, manifest.starts, before, stored, statistics=self._statistics)
+        return compile_store(
+            catalog, manifest.starts, before, stored,
+            statistics=self._statistics, strategy=self.store.settings.strategy,
+        )  # fmt: skip
 
     def _statistics(self, catalog: Catalog) -> Statistics:
         """Return the statistics by which new views are planned: those that the store has measured by now."""

@@ -364,17 +364,19 @@ def _(
     from_left, from_right = left.rate * both / here, right.rate * both / there
     match operator.function:
         case "difference":
-            rate = (from_left * (1 - below) + from_right * above) * pieces + alone.rate
+            changes, apart = from_left * (1 - below) + from_right * above, [alone]
         case "intersection":
-            rate = (from_left * (1 - above) + from_right * (1 - below)) * pieces
+            changes, apart = from_left * (1 - above) + from_right * (1 - below), []
         case _:
-            rate = (from_left * (1 - below) + from_right * (1 - above)) * pieces
-            rate += alone.rate + other_alone.rate
+            changes = from_left * (1 - below) + from_right * (1 - above)
+            apart = [alone, other_alone]
+    rate = changes * pieces + sum(side.rate for side in apart)
     ends = [side.kept / side.rate for side in inputs if side.rate and side.closed]
     grain = max(left.grain, right.grain)
     if isinstance(operator, P.CopyCountsOperator):
-        # Results have no end: the last count of each record that changes in a step is retracted later.
-        rate += _touched(here + there - both, left.rate + right.rate, known.step)
+        # Results have no end: each begin and end that changes a count emits a row.
+        both_ends = max((side.events / side.rate for side in inputs if side.rate), default=1.0)
+        rate = changes * both_ends + sum(side.events for side in apart)
         made = Flow(rate, rate, holds, holds, left.values, grain)
         counted = sum(count_occurring(n, side.holds) for n, side in ((here, left), (there, right)))
         state = {"counts": counted, "queue": sum(side.kept for side in inputs if side.closed)}

@@ -7,7 +7,7 @@ NT uses no ends: a negative row retracts each row of a window when its end has c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -25,32 +25,31 @@ from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
 from everview.plan.copies import estimate_copies
 from everview.plan.lower_joins import LoweredInput, cast_to
+from everview.plan.strategies import find_strategy
 from everview.temporal.ages import age
 from everview.temporal.life import life
 from everview.temporal.update_patterns import Pattern, edge
-
-STRATEGIES = ("UPA", "DIRECT", "NT")
 
 _MANY_COPIES = 16  # rows of a record; measured, see docs/performance.md
 
 
 def lower(plan: N.Node, strategy: str = "UPA") -> P.Operator:
     """Return the physical plan of an algebra plan."""
-    if strategy not in STRATEGIES:
-        raise PlanError(f"there is no strategy '{strategy}'", choices=STRATEGIES)
-    return Lowering(strategy)(plan)
+    return Lowering(find_strategy(strategy))(plan)
 
 
 @dataclass(frozen=True)
 class Lowering:
     """One lowering: its strategy, and the nodes that are lowered already; each is lowered once.
 
-    With `first`, the techniques are those of the releases that kept no plans with a store.
+    With `first`, the techniques are those of the releases that kept no plans with a store. `counted` says of
+    nodes whether copies are counted, by cost (`negation.py`); of others it is assumed by the plan alone.
     """
 
     strategy: str
     done: dict[int, tuple[N.Node, P.Operator]] = field(default_factory=dict)
     first: bool = False
+    counted: Mapping[N.Node, bool] = field(default_factory=dict)
 
     def __call__(self, node: N.Node) -> P.Operator:
         if id(node) not in self.done:
@@ -73,8 +72,12 @@ class Lowering:
         in_order = flow.pattern <= Pattern.WKS
         plan = self(node)
         waits = 0 if _emits_open_rows(plan) else rows.waits
+        coalesces = not flow.signed and _rows_coalesce(plan)
         return LoweredInput(
-            plan, InputRows(label, rows.lasts, waits, in_order, flow.signed, growth, until=until)
+            plan,
+            InputRows(
+                label, rows.lasts, waits, in_order, flow.signed, growth, until=until, coalesces=coalesces
+            ),
         )
 
     def has_signed_rows(self, node: N.Node) -> bool:
@@ -172,6 +175,21 @@ def _(node: N.Synchronize, lower: Lowering) -> P.Operator:
         one = isinstance(below.plan, P.StatefulOperator) and not below.plan.keys
         return P.SummedSyncOperator(below.plan, node.grid, one, rows=(below.rows,))
     return P.SyncEveryOperator(lower(node.input), node.grid)
+
+
+def _rows_coalesce(plan: P.Operator) -> bool:
+    """Return whether rows of a plan may begin where others of the same record end."""
+    match plan:
+        case P.DistinctOperator() | P.MultisetOperator():
+            return True
+        case P.VersionJoinOperator():
+            return _rows_coalesce(plan.inputs[0])
+        case (
+            P.FilterOperator() | P.ProjectOperator() | P.UnionOperator()
+            | P.JoinOperator() | P.BandJoinOperator() | P.SyncEveryOperator()
+        ):  # fmt: skip
+            return any(_rows_coalesce(below) for below in plan.inputs)
+    return False
 
 
 def _emits_open_rows(plan: P.Operator) -> bool:
@@ -293,11 +311,13 @@ def _(node: N.Difference | N.Intersection | N.MaxUnion, lower: Lowering) -> P.Op
 
     The profile emits results with their ends, and reads all rows of each record that changes. Where no left
     row ends by itself there are no such ends, and copies are counted. Else that is less work only if records
-    occur often: the profile then retracts much of what it emitted.
+    occur often, and results end early: the profile then retracts much of what it emitted.
     """
     names = {N.Difference: "difference", N.Intersection: "intersection", N.MaxUnion: "max_union"}
     left, right = _set_inputs(node, lower)
-    often = left.rows.waits == 0 or estimate_copies(node.left) >= _MANY_COPIES
+    often = lower.counted.get(node)
+    if often is None or left.rows.waits == 0:
+        often = left.rows.waits == 0 or estimate_copies(node.left) >= _MANY_COPIES
     counts = often and lower.has_signed_rows(node)
     made = P.CopyCountsOperator if counts else P.MultisetOperator
     return made(left.plan, right.plan, names[type(node)], rows=(left.rows, right.rows))

@@ -39,7 +39,7 @@ class LoweredInput:
     def distinct(self) -> LoweredInput:
         """Return the input with every record once."""
         plan = P.DistinctOperator(self.plan, self.rows.signed, rows=(self.rows,))
-        return LoweredInput(plan, replace(self.rows, in_order=False))
+        return LoweredInput(plan, replace(self.rows, in_order=False, coalesces=not self.rows.signed))
 
     def keys(self, outputs: tuple[Expression, ...]) -> LoweredInput:
         """Return the distinct keys of the input."""
@@ -327,6 +327,7 @@ def _matched_rows(left: InputRows, right: InputRows) -> InputRows:
         max(ahead) if len(ahead) == 2 else None,
         signed=left.signed or right.signed,
         growth=left.growth,
+        coalesces=left.coalesces or right.coalesces,
     )
 
 

@@ -82,7 +82,9 @@ class StoreSnapshot:
         return self._relation(plan, self._instant(plan, None), True, tables_at)
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
-        compiled = compile_plan(whole, self.catalog, self.views, continuous=False)
+        compiled = compile_plan(
+            whole, self.catalog, self.views, continuous=False, strategy=self.store.strategy
+        )
         self._require_meaning(compiled.physical)
         read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:

@@ -160,11 +160,12 @@ class CostedPlan:
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice by cost: what was chosen, and the best of what was rejected."""
+    """A choice by cost: what was chosen, and the best of what was rejected; `shown`: without COST, too."""
 
     what: str
     chosen: CostedPlan
     rejected: tuple[CostedPlan, ...] = ()
+    shown: bool = False
 
 
 FlowOf = Callable[[N.Node], Flow]

@@ -32,7 +32,8 @@ class Policy:
     `small` is the number of rows below which a file is not worthwhile: smaller runs are one tier, and
     are not split over buckets. `fan` runs of a tier are merged, unless they have `large` numbers of rows:
     that would take long, and save little. `cancelling` says that merging may make rows fewer because some
-    cancel or add up (signed inputs, sums, MIN and MAX), not only because they end.
+    cancel or add up (signed inputs, sums, MIN and MAX), not only because they end. `coalescing` says that
+    rows extend earlier ones of their record, and become one with them.
     """
 
     buckets: ExpiryBuckets | None = None
@@ -41,6 +42,7 @@ class Policy:
     slack: float = 1.5
     cancelling: bool = True
     large: int = 500_000
+    coalescing: bool = False
 
     def __post_init__(self) -> None:
         if self.fan < 2 or self.slack <= 1 or self.small < 0:
@@ -60,7 +62,7 @@ class Policy:
 
     def bucket(self, run: Run) -> int | None:
         """Return the expiry bucket of all rows of a run (∞ has its own); None if it spans several."""
-        if self.buckets is None or run.least_until == INFINITY:
+        if self.buckets is None or self.buckets.count == 1 or run.least_until == INFINITY:
             return INFINITY
         first, last = ((t - 1) // self.buckets.width for t in (run.least_until, run.greatest_until))
         return first if first == last else None
@@ -76,7 +78,7 @@ class Policy:
         >>> [p[UNTIL].to_list() for p in parts]
         [[60, 51], [61, 70], [400, 900], [9223372036854775807]]
         """
-        if self.buckets is None or frame.height < max(self.small, 2):
+        if self.buckets is None or self.buckets.count == 1 or frame.height < max(self.small, 2):
             return [frame]
         until = frame[UNTIL].to_numpy()
         stretch = (until - 1) // self.buckets.width
@@ -115,13 +117,18 @@ def _worth_merging(runs: list[Run], policy: Policy, bound: int) -> list[Run]:
 
     Beside a largest run of B rows, others of r rows can cancel r of it: B + r are kept where B - r
     matter. That is more than `slack` times as much when r > B · (slack - 1) / (slack + 1). But no more can
-    cancel than there are negative rows, each with another.
+    cancel than there are negative rows, each with another. Of rows that coalesce, all others may.
     """
     sizes = {run: run.alive(bound) for run in runs}
     largest = max(sizes.values())
-    others = min(sum(sizes.values()) - largest, 2 * sum(run.cancelling for run in runs))
+    others = sum(sizes.values()) - largest
+    if not policy.coalescing:
+        others = min(others, 2 * sum(run.cancelling for run in runs))
     share = (policy.slack - 1) / (policy.slack + 1)
-    if policy.cancelling and len(runs) > 1 and others > max(policy.small, largest * share):
+    # Rows that coalesce are few, whatever came: it is worthwhile to merge smaller runs.
+    least = policy.small // 10 if policy.coalescing else policy.small
+    shrinks = policy.cancelling or policy.coalescing
+    if shrinks and len(runs) > 1 and others > max(least, largest * share):
         return list(runs)
     tiers: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:

@@ -1,6 +1,6 @@
 """A store: the folder in which a pipeline keeps all that it knows.
 
-    everview.json   the format, and what never changes: the number of partitions, the time zone
+    everview.json   the format, what never changes (the number of partitions, the time zone), the strategy
     everview.lock   who is writing
     everview.step   the number of the last step: a missing manifest is noticed
     everview.clock  what the clock said when the last batch was taken in, where rows are stamped by it
@@ -36,6 +36,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from everview.catalog import Catalog, StreamEntry, TableEntry
 from everview.errors import StoreError, format_choices, nearest
+from everview.plan.strategies import find_strategy
 from everview.storage import manifest as manifests
 from everview.storage.checkpoint import CHECKPOINT as CHECKPOINT
 from everview.storage.compaction import Policy
@@ -50,6 +51,8 @@ from everview.storage.trace import Trace
 # 1: only the first 64 and the last 8 bytes of a string counted in the hashes of its state
 # 2: operators and columns of state had other names; route, lanes and arrival stood in the names of files
 STORE_FORMAT = 3
+# 4: a strategy other than UPA, which older releases do not know. Stores of both formats are read.
+STRATEGY_FORMAT = 4
 SETTINGS_FILE = "everview.json"
 CATALOG = "catalog.json"
 NEXT_CATALOG = "catalog.next.json"  # from before the manifest of a change of names until after it
@@ -62,12 +65,14 @@ _ATTEMPTS = 3  # to read the catalog and the manifest of one moment
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a store, fixed when it is created."""
+    """The settings of a store, fixed when it is created; only the strategy may be another one later."""
 
     partitions: int = 8
     time_zone: str = "UTC"
+    strategy: str = "UPA"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", find_strategy(self.strategy))
         if type(self.partitions) is not int:
             raise TypeError("partitions is no whole number")
         if not 0 < self.partitions <= 10_000:
@@ -97,6 +102,7 @@ class Store:
         self.files = files
         self.settings = settings
         self._lock: Lock | None = None
+        self._strategy: str | None = None  # the one that was asked for, "" for that of the store
         self._checked = False  # whether the files that the last manifest names are known to be there
         self._last: Manifest | None = None  # the last one that was written under the lock
         self.in_progress: set[str] = set()  # folders with files that no manifest names yet
@@ -110,11 +116,15 @@ class Store:
         *,
         create: bool = False,
         durable: bool = True,
+        strategy: str | None = None,
     ) -> Store:
         """Open the store at a path; with `create`, create it if there is none.
 
-        With settings, they must be those of the store.
+        With settings, they must be those of the store. A `strategy` counts from now on; it is saved when the
+        store is locked.
         """
+        if strategy is not None:
+            strategy = find_strategy(strategy)  # before anything is created
         files = path if isinstance(path, Files) else Files(path, durable)
         found = read_settings(files)
         if found is None and files.exists(SETTINGS_COPY):
@@ -122,13 +132,16 @@ class Store:
         if found is None and not create:
             raise _no_store(files, next_step="check the path, or make a store there")
         if found is None:
-            found = _create(files, settings or Settings())
-        if settings is not None and settings != found:
+            wanted = settings or Settings()
+            found = _create(files, wanted if strategy is None else replace(wanted, strategy=strategy))
+        if settings is not None and replace(settings, strategy=found.strategy) != found:
             raise StoreError(
                 f"the store {files} was made with {_shown(found)}, not with {_shown(settings)}",
                 next_step="leave that out, or make another store",
             )
-        return cls(files, found)
+        store = cls(files, found if strategy is None else replace(found, strategy=strategy))
+        store._strategy = strategy or ""
+        return store
 
     def __enter__(self) -> Store:
         return self
@@ -141,7 +154,17 @@ class Store:
         if self._lock is None:
             self._lock = acquire(self.files)
             self._checked, self._last = False, None
+            self._save_strategy()
         return self
+
+    def _save_strategy(self) -> None:
+        """Save the strategy that was asked for, if it is another one; else take that which was saved last."""
+        if self._strategy is None:
+            return  # the settings may be damaged: the store is opened to be repaired
+        found = read_settings(self.files) or self.settings
+        self.settings = replace(found, strategy=self._strategy or found.strategy)
+        if self.settings != found:
+            write_settings(self.files, self.settings)
 
     def close(self) -> None:
         """Release the lock."""
@@ -382,6 +405,10 @@ def read_settings(files: Files, path: str = SETTINGS_FILE) -> Settings | None:
 def encode_settings(settings: Settings) -> bytes:
     """Return settings as they are written: with the format of the store, and a checksum."""
     body = {"format": STORE_FORMAT, **asdict(settings)}
+    if settings.strategy == "UPA":
+        del body["strategy"]
+    else:
+        body["format"] = STRATEGY_FORMAT
     return json.dumps({**body, "crc32": _settings_checksum(body)}, indent=2).encode()
 
 
@@ -393,7 +420,7 @@ def decode_settings(data: bytes, files: Files, path: str = SETTINGS_FILE) -> Set
     try:
         body = json.loads(data)
         version = int(body["format"])
-        if version == STORE_FORMAT:
+        if version in (STORE_FORMAT, STRATEGY_FORMAT):
             checksum = body.pop("crc32", None)
             if checksum not in (None, _settings_checksum(body)):
                 raise ValueError("its checksum is wrong")
@@ -401,10 +428,10 @@ def decode_settings(data: bytes, files: Files, path: str = SETTINGS_FILE) -> Set
             return Settings(**body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise files.damaged(path, str(error)) from error
-    newer = version > STORE_FORMAT
+    newer = version > STRATEGY_FORMAT
     raise StoreError(
         f"the store {files} was made by {'a newer' if newer else 'an older'} Everview"
-        f" (format {version}, this one reads {STORE_FORMAT})",
+        f" (format {version}, this one reads {STORE_FORMAT} and {STRATEGY_FORMAT})",
         next_step="upgrade Everview"
         if newer
         else "run its SQL with --path on a new folder, or open it with the Everview that made it",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from everview.errors import TemporalError
 
+MOST_BUCKETS = 64  # more would be many small files
+
 
 @dataclass(frozen=True)
 class ExpiryBuckets:
@@ -33,3 +35,21 @@ class ExpiryBuckets:
     @property
     def width(self) -> int:
         return -(-self.window // self.count)
+
+    @classmethod
+    def of_spread(cls, window: int, spread: int, files: int) -> ExpiryBuckets:
+        """Return buckets for rows whose ends lie within `spread` of each other, and which fill some files.
+
+        Each bucket has about one file, and none is wider than needed: ends that are close together lie in
+        one. Counts are powers of two, as is the window: what lay in two buckets lies in one of half as many.
+
+        >>> ExpiryBuckets.of_spread(100, 100, 9), ExpiryBuckets.of_spread(100, 30, 9)
+        (ExpiryBuckets(window=128, count=8), ExpiryBuckets(window=128, count=32))
+        >>> ExpiryBuckets.of_spread(100, 1, 9).count, ExpiryBuckets.of_spread(100, 100, 1).count
+        (1, 1)
+        """
+        whole = 1 << max(window - 1, 0).bit_length()
+        if files < 2 or spread * MOST_BUCKETS < whole:
+            return cls(whole, 1)
+        wanted = min(files * whole // max(spread, 1), MOST_BUCKETS, whole)
+        return cls(whole, 1 << (wanted.bit_length() - 1))

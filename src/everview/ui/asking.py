@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 _LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
 
 
-def ask_store(sql: str, path: str, as_of: str | None, param: Sequence[str], format: str) -> None:
+def ask_store(
+    sql: str, path: str, as_of: str | None, param: Sequence[str], format: str, strategy: str | None = None
+) -> None:
     """Print the answer of a question."""
     most, parameters = most_rows(format), _parameters(param)
 
@@ -42,7 +44,7 @@ def ask_store(sql: str, path: str, as_of: str | None, param: Sequence[str], form
 
         commands.check_question(sql, path, as_of, parameters)
 
-    with print_until_closed(), _open_store(path, check, format) as store:
+    with print_until_closed(), _open_store(path, check, format, strategy=strategy) as store:
         answer = store.query(sql, as_of, parameters, most)
         if isinstance(answer, FetchedAnswer):
             write_answer(answer, format, sys.stdout, sys.stderr)
@@ -92,9 +94,9 @@ def show_status(path: str, watch: bool, format: str) -> None:
                 print()
 
 
-def start_shell(path: str) -> None:
+def start_shell(path: str, strategy: str | None = None) -> None:
     """Open the prompt."""
-    with _open_store(path, create=True) as store:
+    with _open_store(path, create=True, strategy=strategy) as store:
         from everview.ui.shell import open_shell
 
         open_shell(store)
@@ -102,13 +104,22 @@ def start_shell(path: str) -> None:
 
 @contextmanager
 def _open_store(
-    path: str, check: Callable[[], object] = lambda: None, format: str = "", create: bool = False
+    path: str,
+    check: Callable[[], object] = lambda: None,
+    format: str = "",
+    create: bool = False,
+    strategy: str | None = None,
 ) -> Iterator[StoreAccess]:
     """Yield a store to ask: its server, or the store itself. `check` is called before it is opened here.
 
     While the server works, what prints the `format` of its answer is imported.
     """
     served = find_server(path)
+    if served is not None and strategy is not None:
+        raise EverviewError(
+            f"{path} is served by another process, which has its strategy",
+            next_step=f"leave out --strategy; or stop that process: everview serve --strategy {strategy}",
+        )
     if served is not None:
         served.meanwhile = lambda: load_output(format)
         yield served
@@ -116,7 +127,7 @@ def _open_store(
     from everview.ui import commands
 
     check()
-    with commands.open_here(path, create) as store:
+    with commands.open_here(path, create, strategy) as store:
         yield store
 
 

@@ -20,6 +20,12 @@ app = typer.Typer(
 )
 
 StorePath = Annotated[str, typer.Option("--path", metavar="STORE", help="the store, a folder")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", metavar="upa | direct | nt", help="how views are computed; the store keeps it"
+    ),
+]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
 
 
@@ -47,6 +53,7 @@ def run(
     path: StorePath = DEFAULT_PATH,
     finish: Annotated[bool, typer.Option("--finish", help="no more will come")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="go on until Ctrl-C")] = False,
+    strategy: Strategy = None,
 ) -> None:
     """Run a script: make its streams and views, take in all that is there, and say what was done. The store
     is made if there is none. Run it again to take in what is new.
@@ -65,14 +72,16 @@ def run(
     everview run views.sql --finish
 
     everview run views.sql --path /data/store --follow
+
+    everview run views.sql --strategy direct
     """
     from everview.ui import commands
 
-    commands.run_script(file, path, finish, follow)
+    commands.run_script(file, path, finish, follow, strategy)
 
 
 @app.command()
-def serve(path: StorePath = DEFAULT_PATH) -> None:
+def serve(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
     """Keep a store running: take rows in as they come, and answer other processes of the same user. Meanwhile
     query, changes, status and shell go through this process, and do not start Spark. The store is made if
     there is none. run --follow serves, too.
@@ -86,7 +95,7 @@ def serve(path: StorePath = DEFAULT_PATH) -> None:
     """
     from everview.ui import commands
 
-    commands.serve_store(path)
+    commands.serve_store(path, strategy)
 
 
 @app.command()
@@ -98,6 +107,7 @@ def query(
         list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="what :NAME stands for")
     ] = None,
     format: Format = "table",
+    strategy: Strategy = None,
 ) -> None:
     """Ask a store: views, tables and windows as they are at the present, or as of an instant.
 
@@ -118,7 +128,7 @@ def query(
     """
     from everview.ui import asking
 
-    asking.ask_store(sql, path, as_of, param or [], format)
+    asking.ask_store(sql, path, as_of, param or [], format, strategy)
 
 
 @app.command("changes")
@@ -293,6 +303,10 @@ def explain_command(
     cost: Annotated[
         bool, typer.Option("--cost", help="rows and state of each operator, estimated and measured")
     ] = False,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="upa | direct | nt", help="as by this strategy, and not by that of the store"),
+    ] = None,
 ) -> None:
     """Show the plan of every view and query in a script: operators, how their results come and go, what they
     keep and for how long, how far the streams are known, the rules that made the plan better. Nothing is run.
@@ -309,11 +323,11 @@ def explain_command(
     """
     from everview.ui import commands
 
-    commands.explain_plan(what, path, format, cost)
+    commands.explain_plan(what, path, format, cost, strategy)
 
 
 @app.command()
-def shell(path: StorePath = DEFAULT_PATH) -> None:
+def shell(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
     """Open a prompt on a store, which is made if there is none. Statements end with ; and may have many
     lines; Tab completes, \\? helps, Ctrl-D leaves.
 
@@ -325,7 +339,7 @@ def shell(path: StorePath = DEFAULT_PATH) -> None:
     """
     from everview.ui import asking
 
-    asking.start_shell(path)
+    asking.start_shell(path, strategy)
 
 
 @app.command()

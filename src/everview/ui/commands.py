@@ -33,7 +33,7 @@ from everview.without_spark import (
 )
 
 
-def run_script(file: str, path: str, finish: bool, follow: bool) -> None:
+def run_script(file: str, path: str, finish: bool, follow: bool, strategy: str | None = None) -> None:
     """Run a script, and print what was done; with `follow`, go on until the user stops it, and serve."""
     script = _file(file)
     statements = bind_on_copy(script, read_catalog(path, create=True))
@@ -41,7 +41,7 @@ def run_script(file: str, path: str, finish: bool, follow: bool) -> None:
         raise EverviewError(
             "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
         )
-    with _running_store(path) as work:
+    with _running_store(path, strategy) as work:
         if not follow:
             try:
                 work.run_script(script, statements, finish)
@@ -56,10 +56,10 @@ def run_script(file: str, path: str, finish: bool, follow: bool) -> None:
                 work.run_until_stopped(server)
 
 
-def serve_store(path: str) -> None:
+def serve_store(path: str, strategy: str | None = None) -> None:
     """Run the steps of a store and answer other processes until the user stops it."""
     read_catalog(path, create=True)
-    with _running_store(path) as work, work.serve() as server:
+    with _running_store(path, strategy) as work, work.serve() as server:
         with work.meter.pause():
             print(f"serving {path}; Ctrl-C ends it", flush=True)
         work.meter.show_text("waiting for rows")
@@ -67,12 +67,17 @@ def serve_store(path: str) -> None:
 
 
 @contextmanager
-def _running_store(path: str) -> Iterator[RunningStore]:
+def _running_store(path: str, strategy: str | None) -> Iterator[RunningStore]:
     """Open a store to run its steps, with a status line; at the end print what was done."""
     summary = Summary(path)
     note = "stopping after the step under way; again to stop at once"
     console = Console(stderr=True)
-    with print_until_closed(), catch_stop_signals(note) as stop, connect(path) as db, Meter(console) as meter:
+    with (
+        print_until_closed(),
+        catch_stop_signals(note) as stop,
+        connect(path, strategy=strategy) as db,
+        Meter(console) as meter,
+    ):
         before, known = db.manifest(), set(db.catalog.entries)
         summary.before, summary.bound = before.counts, before.bound
         db.show_backfill(meter.show_text)
@@ -85,10 +90,10 @@ def _running_store(path: str) -> Iterator[RunningStore]:
 
 
 @contextmanager
-def open_here(path: str, create: bool = False) -> Iterator[StoreAccess]:
+def open_here(path: str, create: bool = False, strategy: str | None = None) -> Iterator[StoreAccess]:
     """Open a store in this process, to ask it; with `create`, make it if there is none."""
     read_catalog(path, create)
-    with connect(path) as db:
+    with connect(path, strategy=strategy) as db:
         yield LocalAccess(db)
 
 
@@ -168,15 +173,15 @@ def restore_from(folder: str, path: str, format: str) -> None:
         write_report(restore(folder, path), format, sys.stdout)
 
 
-def explain_plan(what: str, path: str, format: str, cost: bool = False) -> None:
+def explain_plan(what: str, path: str, format: str, cost: bool = False, strategy: str | None = None) -> None:
     """Print the plan of a script or of a query, with `cost` also what its operators emit and keep."""
     script = _script(what)
     # A script may be meant for a store that does not exist yet; a query with --path is not.
     names = read_catalog(path, create=_is_file(what) or path == DEFAULT_PATH)
     try:
-        plan = explain_text(script, names, format, cost, path)
+        plan = explain_text(script, names, format, cost, path, strategy)
     except CatalogError as error:
-        plan = _explained_alone(script, format, error, cost)
+        plan = _explained_alone(script, format, error, cost, strategy)
         print(f"explained by itself: at {path} {error.what}", file=sys.stderr)
     with print_until_closed():
         print(plan)
@@ -193,10 +198,12 @@ def run_demo(name: str | None, speed: float | None) -> None:
         show_demo(name or "highway", console, connect, speed)
 
 
-def _explained_alone(script: str, format: str, refused: CatalogError, cost: bool) -> str:
+def _explained_alone(
+    script: str, format: str, refused: CatalogError, cost: bool, strategy: str | None
+) -> str:
     """Explain a script without the store: it defines all its names, some differently from the store."""
     try:
-        return explain_text(script, format=format, cost=cost)
+        return explain_text(script, format=format, cost=cost, strategy=strategy)
     except EverviewError:
         raise refused from None
 

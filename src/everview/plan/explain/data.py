@@ -27,6 +27,7 @@ def _part_data(part: ExplainedPart) -> dict[str, Any]:
         "name": part.name,
         "root": part.root,
         "rules": part.rules,
+        "strategy": part.strategy,
         "full_sync_points": None if points is None else str(points.full),
         "partial_sync_points": [] if points is None else [str(p) for p in points.partial],
         "notes": part.notes,

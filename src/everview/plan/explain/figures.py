@@ -93,7 +93,7 @@ class Figures:
         rates = self._rates(node)
         forecast = [self._forecast(plan, rates)] if rates else []
         if not self.everywhere:
-            return forecast
+            return [*forecast, *(f"{c.what}: {c.chosen.text}" for c in choices if c.shown)]
         done = {each: self.estimates(each) for each in _all_operators(plan)}
         work = sum((e.work.total for e in done.values()), 0.0)
         parts = {

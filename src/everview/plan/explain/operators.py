@@ -30,6 +30,7 @@ from everview.plan.explain.figures import Figures, OperatorFigures
 from everview.plan.explain.retention import growing_state, state_of
 from everview.plan.planned import PlannedNodes
 from everview.plan.statistics import declared_statistics
+from everview.plan.strategies import STRATEGY_TEXTS
 from everview.rewrite import Choice
 from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
@@ -144,6 +145,7 @@ class ExplainedPart:
     events: ExplainedEvents | None = None
     costs: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
+    strategy: str = "UPA"
 
     @property
     def title(self) -> str:
@@ -151,10 +153,12 @@ class ExplainedPart:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the notes on the plan as a whole."""
+        """Return the notes on the plan as a whole; of the strategy, if it is not UPA."""
         rules = (f"rules: {', '.join(self.rules)}",) if self.rules else ()
         points = (f"full sync points: {self.synchronization}",) if self.synchronization is not None else ()
-        return (*rules, *points, *self.notes, *self.growth, *self.costs)
+        other = self.strategy != "UPA"
+        strategy = (f"strategy {self.strategy}: {STRATEGY_TEXTS[self.strategy]}",) if other else ()
+        return (*rules, *strategy, *points, *self.notes, *self.growth, *self.costs)
 
 
 @dataclass(frozen=True)
@@ -218,14 +222,16 @@ class _Graph:
                 notes=events.notes,
                 events=events,
                 costs=costs,
+                strategy=explained.planned.lowering.strategy,
             )
         points = synchronization(plan)
         shown = points if points.full != EVERY else None
         growth = growing_state(plan, explained.planned, self._reported)
         self._reported.update(plan.walk())
         return ExplainedPart(
-            kind, name, root, explained.rules, shown, growth, costs=costs, choices=explained.choices
-        )
+            kind, name, root, explained.rules, shown, growth,
+            costs=costs, choices=explained.choices, strategy=explained.planned.lowering.strategy,
+        )  # fmt: skip
 
     def operators(self, parts: list[ExplainedPart]) -> list[ExplainedOperator]:
         """Return all operators ordered by number, with their readers counted."""
