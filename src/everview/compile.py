@@ -36,6 +36,7 @@ from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
 from everview.plan.planned import PlannedNodes
+from everview.plan.sharing import SharingChoice, SharingOptions, choose_sharing, find_options
 from everview.plan.statistics import Statistics, StatisticsOf, declared_statistics
 from everview.plan.views import (
     KeptPlan,
@@ -53,7 +54,9 @@ from everview.rewrite import (
     RULES,
     Choice,
     Costs,
+    RewrittenPlan,
     Rule,
+    lift_conditions,
     rewrite,
     rules_with_costs,
 )
@@ -73,7 +76,8 @@ class CompiledView:
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
     of its domain. `choices` were made by cost, from `statistics`; None if there was nothing to choose.
-    `first`: it is planned as by the releases that kept no plans.
+    `first`: it is planned as by the releases that kept no plans. `sharing` has the joins that it could share
+    with other views, `shares` the name of the one that it does.
     """
 
     meaning: N.Node
@@ -87,6 +91,8 @@ class CompiledView:
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
     first: bool = False
+    sharing: SharingOptions | None = field(default=None, compare=False, repr=False)
+    shares: str = ""
 
     @cached_property
     def lowering(self) -> Lowering:
@@ -132,7 +138,7 @@ class CompiledView:
         """Return what to remember of the plan that runs; outdated, if a view that it reads is."""
         current = not any(view.outdated for view in self._all_reads())
         compiled = self.compiled if current else self.physical
-        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics)
+        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics, shares=self.shares)
 
     def _all_reads(self) -> Iterator[CompiledView]:
         for view in (*self.reads, *self.events):
@@ -243,21 +249,60 @@ def compile_plan(
     `start` says where a view begins that was created when the store had run. Choices by cost are made from
     the statistics that `find_statistics` returns, or from what the catalog declares.
     """
-    views = views or {}
-    find = cache(find_statistics or partial(declared_statistics, catalog))
-    costs = Costs(flow_of_nodes(find))
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
-    better = rewrite(meaning, rules_with_costs(rules, costs))  # rewrite/: algebra → better algebra
-    reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
-    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
+    better = BetterPlan.of(meaning, catalog, rules, find_statistics)  # rewrite/: algebra → better algebra
+    return compile_better(better, meaning, catalog, views or {}, start, continuous)
+
+
+@dataclass(frozen=True)
+class BetterPlan:
+    """A query as the rules have made it: its plan, the choices by cost, and the statistics for them."""
+
+    rewritten: RewrittenPlan
+    choices: tuple[Choice, ...]
+    find_statistics: Callable[[], Statistics]
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def of(
+        cls,
+        meaning: N.Node,
+        catalog: Catalog,
+        rules: tuple[Rule, ...],
+        find_statistics: Callable[[], Statistics] | None,
+    ) -> BetterPlan:
+        find = cache(find_statistics or partial(declared_statistics, catalog))
+        costs = Costs(flow_of_nodes(find))
+        rewritten = rewrite(meaning, rules_with_costs(rules, costs))
+        return cls(rewritten, tuple(costs.choices.values()), find, rules)
+
+
+def compile_better(
+    better: BetterPlan,
+    meaning: N.Node,
+    catalog: Catalog,
+    views: Views,
+    start: ViewStart | None = None,
+    continuous: bool = True,
+    sharing: SharingOptions | None = None,
+    chosen: SharingChoice | None = None,
+) -> CompiledView:
+    """Compile a query that is rewritten; `chosen` says which join it shares with other views, if any."""
+    rewritten, fired, choices, shares = better.rewritten.plan, better.rewritten.fired, better.choices, ""
+    if chosen is not None and chosen.option is not None:
+        rewritten, fired = chosen.option.lifted.plan, (*fired, lift_conditions.__name__)
+        shares = chosen.option.name
+    if chosen is not None and chosen.choice is not None:
+        choices = (*choices, chosen.choice)
+    reads = tuple(views[name] for name in dict.fromkeys(find_views(rewritten, views)))
+    plan = assemble_plan(rewritten, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
-    first = rules is FIRST_RULES
-    choices = tuple(costs.choices.values())
-    used = find().only(_relation_names(plan)) if choices else None
+    first = better.rules is FIRST_RULES
+    used = better.find_statistics().only(_relation_names(plan)) if choices else None
     return CompiledView(  # plan/: → operators
-        meaning, better.fired, plan, reads, start,
-        choices=choices, statistics=used, events=events, first=first,
+        meaning, fired, plan, reads, start,
+        choices=choices, statistics=used, events=events, first=first, sharing=sharing, shares=shares,
     )  # fmt: skip
 
 
@@ -381,21 +426,22 @@ def compile_store(
     stored: StoredViews | None = None,
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
-    planned_by: Mapping[str, Statistics | None] | None = None,
+    planned_by: Mapping[str, KeptPlan] | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
-    views `planned_by` says by which they were planned.
+    views `planned_by` says by which they were planned, and what they share.
     """
     known = {} if before is None else before.views
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
-        planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
+        planned_by = stored.plans
     compiler = _StoreCompiler(catalog, starts or {}, known, stored, rules, statistics, planned_by or {})
+    compiler.choose_shared_joins()
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -432,13 +478,57 @@ class _StoreCompiler:
     stored: StoredViews | None
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
-    planned_by: Mapping[str, Statistics | None]
+    planned_by: Mapping[str, KeptPlan]
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
+    _better: dict[str, BetterPlan] = field(default_factory=dict)
+    _sharing: dict[str, SharingOptions] = field(default_factory=dict)
+    _shared: dict[str, SharingChoice] = field(default_factory=dict)
 
     @cached_property
     def facts(self) -> FactsByStream:
         return stream_facts(self.catalog)
+
+    def choose_shared_joins(self) -> None:
+        """Decide for all views at once which of them share a join; those that run stay as they are."""
+        if self.rules is not RULES:
+            return
+        settled = {}
+        for entry in self.catalog:
+            if not isinstance(entry, QueryEntry) or isinstance(entry, EventStreamEntry):
+                continue
+            old, kept = self.known.get(entry.name), self.planned_by.get(entry.name)
+            if kept is not None:
+                settled[entry.name] = kept.shares
+            elif old is not None and old.kept is not None:
+                settled[entry.name] = old.shares
+            self._sharing[entry.name] = self._find_sharing(entry, old)
+        self._shared = choose_sharing(self._sharing, settled)
+
+    def _find_sharing(self, entry: QueryEntry, old: CompiledView | None) -> SharingOptions:
+        """Return the joins that a view could share; of one that has not changed they are known."""
+        meaning, start = self.catalog.bound_definition(entry), self.starts.get(entry.name)
+        if old is not None and old.sharing is not None and old.meaning is meaning and old.start == start:
+            return old.sharing
+        meaning = view_plan(entry, self.catalog)
+        if not any(isinstance(node, N.Join) for node in meaning.walk()):
+            return SharingOptions()
+        below = [self.catalog.get(name) for name in catalog_reads(entry, self.catalog)]
+        if any(isinstance(each, QueryEntry) for each in below):
+            return SharingOptions()  # what it reads by name is shared as it is
+        better = self._better_plan(entry.name, meaning)
+        return find_options(
+            better.rewritten.unpruned,
+            better.rewritten.plan,
+            lambda plan: assemble_plan(plan, {}, self.catalog, start),
+            better.find_statistics,
+        )
+
+    def _better_plan(self, name: str, meaning: N.Node) -> BetterPlan:
+        if name not in self._better:
+            find = partial(self._statistics_of, name, meaning)
+            self._better[name] = BetterPlan.of(meaning, self.catalog, self.rules, find)
+        return self._better[name]
 
     def compile_entry(self, entry: QueryEntry) -> None:
         """Compile an entry, after those that it reads; one that has not changed is reused."""
@@ -461,10 +551,11 @@ class _StoreCompiler:
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start)
             else:
-                find = partial(self._statistics_of, entry.name, meaning)
-                old = compile_plan(
-                    meaning, self.catalog, self.found, start, rules=self.rules, find_statistics=find
-                )
+                require_runnable(meaning)
+                old = compile_better(
+                    self._better_plan(entry.name, meaning), meaning, self.catalog, self.found, start,
+                    sharing=self._sharing.get(entry.name), chosen=self._shared.get(entry.name),
+                )  # fmt: skip
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
@@ -476,7 +567,13 @@ class _StoreCompiler:
         kept none is planned by what is declared, which does not change.
         """
         if name in self.planned_by:
-            return self.planned_by[name] or declared_statistics(self.catalog)
+            return self.planned_by[name].statistics or declared_statistics(self.catalog)
+        for other, kept in self.planned_by.items():
+            entry = self.catalog.entries.get(other.casefold())
+            if not isinstance(entry, QueryEntry) or kept.statistics is None:
+                continue
+            if view_plan(entry, self.catalog) == meaning:
+                return kept.statistics
         old = self.known.get(name)
         for view in (*([] if old is None else [old]), *self.found.values(), *self.known.values()):
             if view.statistics is not None and view.meaning == meaning:
@@ -486,6 +583,9 @@ class _StoreCompiler:
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""
         same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        chosen = self._shared.get(entry.name)
+        option = None if chosen is None else chosen.option
+        same = same and old.shares == ("" if option is None else option.name)
         return same and (self.stored is None or old.kept == self.stored.plans.get(entry.name))
 
     def _keep(self, name: str, view: CompiledView) -> None:

@@ -87,7 +87,8 @@ class Program:
         if places[0] not in self.operators:
             node = self.stage.nodes[places[0]].node
             rows = [frame for frame in _below(node, registers) if frame is not None]
-            return {places[0]: node.apply(rows) if rows else None}
+            made = node.apply(rows) if rows else None
+            return {places[0]: None if made is None or made.is_empty() else made}
         outputs: dict[int, Frame | None] = {}
         together: dict[Slice, list[tuple[OperatorStep, list[Frame | None]]]] = {}
         for place in places:
