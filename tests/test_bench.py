@@ -7,6 +7,17 @@ import pytest
 
 from bench.harness import compare
 from bench.paper2 import QUERIES, find_losses, generated_links, logged_links, measure_query
+from bench.paper5 import (
+    CONDITIONS,
+    WORKLOADS,
+    Readings,
+    measure_groupings,
+    measure_merged,
+    measure_presync,
+    measure_shared_join,
+    measure_synchronizer,
+)
+from everview import operators as P
 
 
 @pytest.mark.slow
@@ -39,3 +50,52 @@ def test_update_patterns_keep_and_emit_the_fewest_rows(name: str) -> None:
 def test_logs_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("bench.paper2.LOGS", tmp_path)
     assert logged_links(2_000) is None
+
+
+# Paper 5, in counts; each compares snapshots as well
+
+
+def test_a_merged_select_tagger_keeps_and_emits_what_the_select_lets_through() -> None:
+    readings = Readings(100, rate=2_000, seconds=2)
+    for condition, kept in (("degrees > 80", 75), ("room < 20", 20)):
+        separate, merged, _ = measure_merged(condition, readings, runs=1)
+        assert separate.state_rows() == 100
+        assert merged.state_rows() <= kept
+        taggers = [
+            run.emitted[node]
+            for run in (separate, merged)
+            for node in run.emitted
+            if node.kind == "LatestPerKey"
+        ]
+        assert taggers[1] < taggers[0]
+
+
+def test_presynchronization_lets_an_aggregate_take_a_fifth_of_the_rows() -> None:
+    above, below = measure_presync(500, Readings(100, rate=4_000, seconds=2), runs=1)
+    assert above.count(P.AggregateOperator) > 5 * below.count(P.AggregateOperator)
+
+
+def test_a_synchronizer_emits_by_points_and_keys() -> None:
+    found = {
+        (rooms, every): measure_synchronizer(rooms, every, 1)[1]
+        for rooms in (50, 150)
+        for every in (100, 200)
+    }
+    assert 1.8 < found[50, 100] / found[50, 200] < 2.3
+    assert 2.5 < found[150, 100] / found[50, 100] < 3.5
+
+
+@pytest.mark.parametrize(("number", "wins"), [(0, True), (3, False)])
+def test_groupings_over_a_finer_one_take_fewer_rows_in_figure_13_and_more_in_figure_15(
+    number: int, wins: bool
+) -> None:
+    found = measure_groupings(WORKLOADS[number], 30, runs=1)
+    own, shared = (sum(found.tuples(run)) for run in (found.separate, found.shared))
+    assert (shared < 0.6 * own) if wins else (shared > own)
+
+
+def test_a_join_is_shared_where_filters_keep_much_and_not_where_they_drop_most() -> None:
+    much, little = (measure_shared_join(c, 6, runs=1, rate=400) for c in CONDITIONS.values())
+    assert much.is_shared
+    assert 3 * much.shared.state_rows() < much.separate.state_rows()
+    assert not little.is_shared

@@ -31,6 +31,7 @@ from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
 from everview.plan.negation import choose_techniques
 from everview.plan.planned import PlannedNodes
+from everview.plan.sharing import SharingChoice, SharingOptions
 from everview.plan.statistics import Statistics, declared_statistics
 from everview.plan.views import (
     KeptPlan,
@@ -46,7 +47,9 @@ from everview.rewrite import (
     RULES,
     Choice,
     Costs,
+    RewrittenPlan,
     Rule,
+    lift_conditions,
     rewrite,
     rules_with_costs,
 )
@@ -67,6 +70,7 @@ class CompiledView:
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
     of its domain. `choices` were made by cost, from `statistics`; None if there was nothing to choose.
     `first`: it is planned as by the releases that kept no plans. `counted`: where EXCEPT ALL counts copies.
+    `sharing` has the joins that it could share with other views, `shares` the name of the one that it does.
     """
 
     meaning: N.Node
@@ -80,6 +84,8 @@ class CompiledView:
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     events: tuple[CompiledEventStream, ...] = field(default=(), compare=False, repr=False)
     first: bool = False
+    sharing: SharingOptions | None = field(default=None, compare=False, repr=False)
+    shares: str = ""
     strategy: str = "UPA"
     counted: Mapping[N.Node, bool] = field(default_factory=dict, compare=False, repr=False)
 
@@ -127,7 +133,7 @@ class CompiledView:
         """Return what to remember of the plan that runs; outdated, if a view that it reads is."""
         current = not any(view.outdated for view in self._all_reads())
         compiled = self.compiled if current else self.physical
-        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics)
+        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics, shares=self.shares)
 
     def _all_reads(self) -> Iterator[CompiledView]:
         for view in (*self.reads, *self.events):
@@ -240,24 +246,65 @@ def compile_plan(
     the statistics that `find_statistics` returns, or from what the catalog declares. `strategy` is one of
     `STRATEGIES` (`plan/lower.py`).
     """
-    views = views or {}
-    find = cache(find_statistics or partial(declared_statistics, catalog))
-    costs = Costs(flow_of_nodes(find))
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
-    better = rewrite(meaning, rules_with_costs(rules, costs))  # rewrite/: algebra → better algebra
-    reads = tuple(views[name] for name in dict.fromkeys(find_views(better.plan, views)))
-    plan = assemble_plan(better.plan, {name: view.plan for name, view in views.items()}, catalog, start)
+    better = BetterPlan.of(meaning, catalog, rules, find_statistics)  # rewrite/: algebra → better algebra
+    return compile_better(better, meaning, catalog, views or {}, start, continuous, strategy=strategy)
+
+
+@dataclass(frozen=True)
+class BetterPlan:
+    """A query as the rules have made it: its plan, the choices by cost, and the statistics for them."""
+
+    rewritten: RewrittenPlan
+    choices: tuple[Choice, ...]
+    find_statistics: Callable[[], Statistics]
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def of(
+        cls,
+        meaning: N.Node,
+        catalog: Catalog,
+        rules: tuple[Rule, ...],
+        find_statistics: Callable[[], Statistics] | None,
+    ) -> BetterPlan:
+        find = cache(find_statistics or partial(declared_statistics, catalog))
+        costs = Costs(flow_of_nodes(find))
+        rewritten = rewrite(meaning, rules_with_costs(rules, costs))
+        return cls(rewritten, tuple(costs.choices.values()), find, rules)
+
+
+def compile_better(
+    better: BetterPlan,
+    meaning: N.Node,
+    catalog: Catalog,
+    views: Views,
+    start: ViewStart | None = None,
+    continuous: bool = True,
+    sharing: SharingOptions | None = None,
+    chosen: SharingChoice | None = None,
+    strategy: str = "UPA",
+) -> CompiledView:
+    """Compile a query that is rewritten; `chosen` says which join it shares with other views, if any."""
+    rewritten, fired, choices, shares = better.rewritten.plan, better.rewritten.fired, better.choices, ""
+    if chosen is not None and chosen.option is not None:
+        rewritten, fired = chosen.option.lifted.plan, (*fired, lift_conditions.__name__)
+        shares = chosen.option.name
+    if chosen is not None and chosen.choice is not None:
+        choices = (*choices, chosen.choice)
+    reads = tuple(views[name] for name in dict.fromkeys(find_views(rewritten, views)))
+    plan = assemble_plan(rewritten, {name: view.plan for name, view in views.items()}, catalog, start)
     events = _events_of(plan, views) if continuous else ()
-    first = rules is FIRST_RULES
-    chooses = strategy == "UPA" and not first
-    counted = choose_techniques(plan, costs) if chooses else {}
-    choices = tuple(costs.choices.values())
-    used = find().only(_relation_names(plan)) if choices else None
+    first = better.rules is FIRST_RULES
+    costs = Costs(flow_of_nodes(better.find_statistics))
+    counted = choose_techniques(plan, costs) if strategy == "UPA" and not first else {}
+    choices = (*choices, *costs.choices.values())
+    used = better.find_statistics().only(_relation_names(plan)) if choices else None
     return CompiledView(  # plan/: → operators
-        meaning, better.fired, plan, reads, start,
+        meaning, fired, plan, reads, start,
         choices=choices, statistics=used, events=events, first=first, strategy=strategy,
-        counted=counted,
+        counted=counted, sharing=sharing, shares=shares,
     )  # fmt: skip
 
 

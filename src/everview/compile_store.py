@@ -18,21 +18,24 @@ from everview.catalog import (
     TaggedEntry,
 )
 from everview.compile import (
+    BetterPlan,
     CompiledEventStream,
     CompiledView,
     FactsByStream,
     Views,
+    compile_better,
     compile_event_stream,
-    compile_plan,
     stream_facts,
 )
 from everview.operators.base import stateful_operators
 from everview.operators.step_slices import domain_clock
+from everview.plan.sharing import SharingChoice, SharingOptions, choose_sharing, find_options
 from everview.plan.statistics import Statistics, StatisticsOf, declared_statistics
-from everview.plan.views import KeptPlan, LoadPlan, NextPlan, ViewStart, next_name
+from everview.plan.views import KeptPlan, LoadPlan, NextPlan, ViewStart, assemble_plan, next_name
 from everview.rewrite import RULES, Rule
 from everview.sql import view_plan
 from everview.temporal.clocks import Clock
+from everview.temporal.runnable import require_runnable
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def compile_store(
     stored: StoredViews | None = None,
     rules: tuple[Rule, ...] = RULES,
     statistics: StatisticsOf | None = None,
-    planned_by: Mapping[str, Statistics | None] | None = None,
+    planned_by: Mapping[str, KeptPlan] | None = None,
     strategy: str | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
@@ -132,7 +135,8 @@ def compile_store(
     `starts` says where views begin that were created when the store had already run, `stored` which plans
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
-    views `planned_by` says by which they were planned. The strategy is that of `before`, or UPA, by default.
+    views `planned_by` says by which they were planned, and what they share. The strategy is that of `before`,
+    or UPA, by default.
     """
     known = {} if before is None else before.views
     if strategy is None:
@@ -140,10 +144,11 @@ def compile_store(
     if statistics is None:
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
-        planned_by = {name: kept.statistics for name, kept in stored.plans.items()}
+        planned_by = stored.plans
     compiler = _StoreCompiler(
         catalog, starts or {}, known, stored, rules, statistics, planned_by or {}, strategy
     )
+    compiler.choose_shared_joins()
     for entry in catalog:
         if isinstance(entry, QueryEntry):
             compiler.compile_entry(entry)
@@ -180,14 +185,58 @@ class _StoreCompiler:
     stored: StoredViews | None
     rules: tuple[Rule, ...]
     statistics: StatisticsOf
-    planned_by: Mapping[str, Statistics | None]
+    planned_by: Mapping[str, KeptPlan]
     strategy: str
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
+    _better: dict[str, BetterPlan] = field(default_factory=dict)
+    _sharing: dict[str, SharingOptions] = field(default_factory=dict)
+    _shared: dict[str, SharingChoice] = field(default_factory=dict)
 
     @cached_property
     def facts(self) -> FactsByStream:
         return stream_facts(self.catalog)
+
+    def choose_shared_joins(self) -> None:
+        """Decide for all views at once which of them share a join; those that run stay as they are."""
+        if self.rules is not RULES:
+            return
+        settled = {}
+        for entry in self.catalog:
+            if not isinstance(entry, QueryEntry) or isinstance(entry, EventStreamEntry):
+                continue
+            old, kept = self.known.get(entry.name), self.planned_by.get(entry.name)
+            if kept is not None:
+                settled[entry.name] = kept.shares
+            elif old is not None and old.kept is not None:
+                settled[entry.name] = old.shares
+            self._sharing[entry.name] = self._find_sharing(entry, old)
+        self._shared = choose_sharing(self._sharing, settled)
+
+    def _find_sharing(self, entry: QueryEntry, old: CompiledView | None) -> SharingOptions:
+        """Return the joins that a view could share; of one that has not changed they are known."""
+        meaning, start = self.catalog.bound_definition(entry), self.starts.get(entry.name)
+        if old is not None and old.sharing is not None and old.meaning is meaning and old.start == start:
+            return old.sharing
+        meaning = view_plan(entry, self.catalog)
+        if not any(isinstance(node, N.Join) for node in meaning.walk()):
+            return SharingOptions()
+        below = [self.catalog.get(name) for name in catalog_reads(entry, self.catalog)]
+        if any(isinstance(each, QueryEntry) for each in below):
+            return SharingOptions()  # what it reads by name is shared as it is
+        better = self._better_plan(entry.name, meaning)
+        return find_options(
+            better.rewritten.unpruned,
+            better.rewritten.plan,
+            lambda plan: assemble_plan(plan, {}, self.catalog, start),
+            better.find_statistics,
+        )
+
+    def _better_plan(self, name: str, meaning: N.Node) -> BetterPlan:
+        if name not in self._better:
+            find = partial(self._statistics_of, name, meaning)
+            self._better[name] = BetterPlan.of(meaning, self.catalog, self.rules, find)
+        return self._better[name]
 
     def compile_entry(self, entry: QueryEntry) -> None:
         """Compile an entry, after those that it reads; one that has not changed is reused."""
@@ -210,10 +259,11 @@ class _StoreCompiler:
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start, self.strategy)
             else:
-                find = partial(self._statistics_of, entry.name, meaning)
-                old = compile_plan(
-                    meaning, self.catalog, self.found, start,
-                    rules=self.rules, find_statistics=find, strategy=self.strategy,
+                require_runnable(meaning)
+                old = compile_better(
+                    self._better_plan(entry.name, meaning), meaning, self.catalog, self.found, start,
+                    sharing=self._sharing.get(entry.name), chosen=self._shared.get(entry.name),
+                    strategy=self.strategy,
                 )  # fmt: skip
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
@@ -226,7 +276,13 @@ class _StoreCompiler:
         kept none is planned by what is declared, which does not change.
         """
         if name in self.planned_by:
-            return self.planned_by[name] or declared_statistics(self.catalog)
+            return self.planned_by[name].statistics or declared_statistics(self.catalog)
+        for other, kept in self.planned_by.items():
+            entry = self.catalog.entries.get(other.casefold())
+            if not isinstance(entry, QueryEntry) or kept.statistics is None:
+                continue
+            if view_plan(entry, self.catalog) == meaning:
+                return kept.statistics
         old = self.known.get(name)
         for view in (*([] if old is None else [old]), *self.found.values(), *self.known.values()):
             if view.statistics is not None and view.meaning == meaning:
@@ -236,6 +292,9 @@ class _StoreCompiler:
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""
         same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        chosen = self._shared.get(entry.name)
+        option = None if chosen is None else chosen.option
+        same = same and old.shares == ("" if option is None else option.name)
         same = same and old.strategy == self.strategy
         return same and (self.stored is None or old.kept == self.stored.plans.get(entry.name))
 

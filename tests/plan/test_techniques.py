@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from everview.catalog import Catalog
-from everview.compile import CompiledView, compile_plan, compile_store, compile_view
+from everview.compile import CompiledView, compile_plan, compile_view
+from everview.compile_store import compile_store
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, explain_plans
 from everview.plan.lower import lower
 from everview.plan.stages import plan_stages
+from everview.plan.views import KeptPlan
 from everview.rewrite import FIRST_RULES
 from everview.sql import bind_script, declare, plan_of
 from tests.pipeline import shape
@@ -76,7 +78,7 @@ def test_the_technique_stays_when_rates_change() -> None:
     known = declared(LINKS.format(values=5, rate=10))
     add_view(known, "v", EXCEPT_ALL.format("k", " [RANGE 10 SECONDS]"))
     store = compile_store(known)
-    kept = {name: view.statistics for name, view in store.views.items()}
+    kept = {n: KeptPlan("", "", statistics=view.statistics) for n, view in store.views.items()}
     other = declared(LINKS.format(values=100, rate=10))
     add_view(other, "v", EXCEPT_ALL.format("k", " [RANGE 10 SECONDS]"))
     assert kinds(compile_store(other).views["v"]) == ["Multiset"]

@@ -93,14 +93,17 @@ def _keep_states(
     for part in {**{part: None for step in steps for part in step.runs}, **added}:
         bound = steps[0].dropped(part, slice_)[1]
         by_hash = part not in steps[0].queues
+        keeping = [step.keeps(part) for step in steps]
         traces = [step.trace(part).drop_expired(bound) for step in steps]
         if part in added:
             rows = _choose_rows(added[part], RowsToRead(until_after=bound))
-            traces = append_rows(
-                traces, [*enumerate(split_members(rows, len(steps), by_hash))], number, bound
-            )
+            parts = enumerate(split_members(rows, len(steps), by_hash))
+            traces = append_rows(traces, [(i, own) for i, own in parts if keeping[i]], number, bound)
         groups = [
-            (i, group) for i, trace in enumerate(traces) for group in merges(trace.runs, trace.policy, bound)
+            (i, group)
+            for i, trace in enumerate(traces)
+            if keeping[i]
+            for group in merges(trace.runs, trace.policy, bound)
         ]
         frames = [
             (which, frame)
@@ -111,13 +114,14 @@ def _keep_states(
             rows = _choose_rows(stack_members(frames), RowsToRead(until_after=bound))
             rows = rows if rows.is_empty() else steps[0].operator.compact(part, rows, bound)
             rows = _choose_rows(rows, RowsToRead(until_after=bound))
-            parts = split_members(rows, len(groups), by_hash)
-            merged = [(i, own) for (i, _), own in zip(groups, parts, strict=True)]
+            shrunk = split_members(rows, len(groups), by_hash)
+            merged = [(i, own) for (i, _), own in zip(groups, shrunk, strict=True)]
             traces = append_rows(traces, merged, number, bound)
         for i, group in groups:
             traces[i] = traces[i].without(group)
-        for step, trace in zip(steps, traces, strict=True):
-            step.report_runs(part, trace.runs, done)
+        for step, trace, own in zip(steps, traces, keeping, strict=True):
+            if own:
+                step.report_runs(part, trace.runs, done)
 
 
 def _family_state(

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from everview import operators as P
 from everview.errors import StoreError
+from everview.execute.arrangements import find_shared_parts
 from everview.execute.families import order_of_work
 from everview.execute.pieces import PartitionedInputFile
 from everview.execute.program import Program, StageReport
@@ -101,7 +102,18 @@ class StepStages:
             order = order_of_work(stage)
             programs.append(
                 Program(
-                    number, _bare(stage), operators, states, files, step, own, dropped, order, ports, rows
+                    number,
+                    _bare(stage),
+                    operators,
+                    states,
+                    files,
+                    step,
+                    own,
+                    dropped,
+                    order,
+                    ports,
+                    rows,
+                    find_shared_parts(stage),
                 )
             )
         return programs
@@ -116,14 +128,20 @@ class StepStages:
                 trace = TraceId("view", view)
                 traces[trace] = (*traces.get(trace, before.get(trace, ())), run)
                 changes[view] += run.rows
-            work = self.stages[report.stage].nodes
             for place, part, runs in report.states:
-                kernel, route = work[place].kernel, work[place].route
-                assert kernel is not None
-                trace = TraceId("state", self.names[kernel], part, report.partition or 0, route or ())
+                trace = self._state_trace(report, place, part)
                 known = {run.path: run for run in before.get(trace, ())}
                 traces[trace] = tuple(known[r] if isinstance(r, str) else r for r in runs)
+            for follower, keeper in find_shared_parts(self.stages[report.stage]).items():
+                kept = self._state_trace(report, *keeper)
+                traces[self._state_trace(report, *follower)] = traces.get(kept, before.get(kept, ()))
         return SliceOutput(traces, changes)
+
+    def _state_trace(self, report: StageReport, place: int, part: str) -> TraceId:
+        """Return the trace of a part of the state of the kernel at a place, in the partition of a report."""
+        work = self.stages[report.stage].nodes[place]
+        assert work.kernel is not None
+        return TraceId("state", self.names[work.kernel], part, report.partition or 0, work.route or ())
 
 
 def _fixed(names: Mapping[P.StatefulOperator, str], before: Traces) -> dict[P.StatefulOperator, Route]:

@@ -12,6 +12,7 @@ import msgspec
 
 from everview import operators as P
 from everview.algebra.time import INFINITY
+from everview.execute.arrangements import SharedParts
 from everview.execute.families import FEWEST_MEMBERS, MOST_MEMBER_ROWS, Places, run_family
 from everview.execute.pieces import PartitionedInputFile
 from everview.operators.columnar.frame import Frame, Slice, consolidate_frame, stack_frames
@@ -39,7 +40,8 @@ class Program:
     have kept, packed, so that a task unpacks no other's, `state_rows` how many rows that is in all. `order`
     has the places of the nodes as they run, those of a family together; `pieces` rows that lie ready for each
     port. `slices` has the slice of each kernel; `dropped`, for kernels of event queries, up to where the rows
-    of each part of the state were dropped, and are now.
+    of each part of the state were dropped, and are now. `shared` has the parts of states that other kernels
+    of the stage keep.
     """
 
     number: int
@@ -53,6 +55,7 @@ class Program:
     order: Sequence[Places] = ()
     pieces: Sequence[Sequence[PartitionedInputFile]] = ()
     state_rows: int = 0
+    shared: SharedParts = field(default_factory=dict)
 
     def run(self, given: Sequence[Frame | None], partition: int | None) -> TaskReport:
         """Run the program over the rows of the ports; a stage that only writes may have no partition."""
@@ -84,7 +87,8 @@ class Program:
         if places[0] not in self.operators:
             node = self.stage.nodes[places[0]].node
             rows = [frame for frame in _below(node, registers) if frame is not None]
-            return {places[0]: node.apply(rows) if rows else None}
+            made = node.apply(rows) if rows else None
+            return {places[0]: None if made is None or made.is_empty() else made}
         outputs: dict[int, Frame | None] = {}
         together: dict[Slice, list[tuple[OperatorStep, list[Frame | None]]]] = {}
         for place in places:
@@ -249,6 +253,8 @@ class OperatorStep:
     def keep_state(self, added: Mapping[str, Frame], slice_: Slice, done: TaskReport) -> None:
         """Add rows to the parts of the state, drop runs that have ended, and merge small ones."""
         for part in {**self.runs, **added}:
+            if not self.keeps(part):
+                continue
             bound = self.dropped(part, slice_)[1]
             grown = self.trace(part).drop_expired(bound)
             if part in added:
@@ -258,6 +264,10 @@ class OperatorStep:
                 return self.operator.compact(part, rows, at)
 
             self.report_runs(part, grown.compact(shrink, self.program.step, bound).runs, done)
+
+    def keeps(self, part: str) -> bool:
+        """Return whether it keeps a part of its state itself: else another operator of the stage does."""
+        return (self.place, part) not in self.program.shared
 
     def report_runs(self, part: str, after: tuple[Run, ...], done: TaskReport) -> None:
         """Report the runs of a part of the state, if they are others now."""
@@ -282,8 +292,9 @@ class OperatorStep:
         """Return the runs of a part of the state."""
         operator, route = self.program.operators[self.place], self.program.stage.nodes[self.place].route
         id_ = TraceId("state", operator, part, self.partition, route or ())
-        runs = self.runs.get(part, ())
-        return Trace(id_, runs, self.program.files, policy_of(self._parts.get(part), self._turn, runs))
+        runs, arranged = self.runs.get(part, ()), self.operator.arrangements.get(part)
+        policy = policy_of(self._parts.get(part), self._turn, runs)
+        return Trace(id_, runs, self.program.files, policy, "" if arranged is None else arranged.prefix)
 
 
 def policy_of(part: P.StatePart | None, turn: int = 0, runs: Sequence[Run] = ()) -> Policy:

@@ -139,6 +139,20 @@ class StatePart:
         return f"{self.text}, {self.retention}" if self.retention else self.text
 
 
+@dataclass(frozen=True)
+class Arrangement:
+    """A part of a state that is an input as it is, sorted by the hash of a key.
+
+    Operators that arrange one input by one key keep it once (`execute/arrangements.py`). `nulls` says that
+    rows with a NULL in the key are kept, `prefix` is that of the names of the columns.
+    """
+
+    input: int
+    key: tuple[int, ...]
+    nulls: bool = True
+    prefix: str = "c"
+
+
 @dataclass(frozen=True, eq=False)
 class Operator:
     """The root of all physical operators.
@@ -255,6 +269,11 @@ class StatefulOperator(Operator, ABC):
     @abstractmethod
     def state(self) -> tuple[StatePart, ...]:
         """The parts of the state that can have rows."""
+
+    @property
+    def arrangements(self) -> Mapping[str, Arrangement]:
+        """The parts of the state that are an input by a key; other operators may keep the same."""
+        return {}
 
     def rows_of(self, number: int) -> InputRows:
         """Return what is known of the rows of an input; the default if the plan does not say."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from everview.operators.base import Operator, StatefulOperator, StatePart
+from everview.operators.base import Arrangement, Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import Frame, Increment, Slice, State
 from everview.operators.columnar.profile import distinct_rows, distinct_unsigned
 
@@ -51,6 +51,10 @@ class DistinctOperator(StatefulOperator):
     @property
     def _part(self) -> str:
         return "rows" if self.signed else "covered"
+
+    @property
+    def arrangements(self) -> dict[str, Arrangement]:
+        return {"rows": Arrangement(0, tuple(range(len(self.types))))} if self.signed else {}
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {self._part: new[0].clear()}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from everview.operators.band_join import band_join
 from everview.operators.base import (
+    Arrangement,
     InputColumns,
     Operator,
     StatefulOperator,
@@ -79,6 +80,15 @@ class JoinOperator(StatefulOperator):
     @property
     def state(self) -> tuple[StatePart, ...]:
         return StatePart.of("left", self.rows_of(0)), StatePart.of("right", self.rows_of(1))
+
+    @property
+    def arrangements(self) -> dict[str, Arrangement]:
+        if not self.left_keys:
+            return {}
+        return {
+            "left": Arrangement(0, self.left_keys, self.nulls_equal),
+            "right": Arrangement(1, self.right_keys, self.nulls_equal, prefix="r"),
+        }
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {"left": new[0].clear(), "right": name_right_columns(new[1]).clear()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from everview.operators.base import Operator, StatefulOperator, StatePart
+from everview.operators.base import Arrangement, Operator, StatefulOperator, StatePart
 from everview.operators.columnar.frame import Frame, Increment, Slice, State
 from everview.operators.columnar.profile import profile_difference
 
@@ -44,6 +44,11 @@ class MultisetOperator(StatefulOperator):
     @property
     def state(self) -> tuple[StatePart, ...]:
         return StatePart.of("left", self.rows_of(0)), StatePart.of("right", self.rows_of(1))
+
+    @property
+    def arrangements(self) -> dict[str, Arrangement]:
+        record = tuple(range(len(self.types)))
+        return {"left": Arrangement(0, record), "right": Arrangement(1, record)}
 
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
         return {"left": new[0].clear(), "right": new[1].clear()}

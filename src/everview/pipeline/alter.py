@@ -170,6 +170,7 @@ class _RenamedPlans:
                 compiled=digest(plan.compiled),
                 refused=digest(plan.refused),
                 statistics=plan.statistics and plan.statistics.renamed(self._names),
+                shares=digest(plan.shares),
             )
             for view, plan in manifest.plans.items()
         }

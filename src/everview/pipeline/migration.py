@@ -31,7 +31,6 @@ from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.views import protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
-from everview.plan.statistics import Statistics
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
 from everview.rewrite import FIRST_RULES
 from everview.storage.manifest import Manifest
@@ -173,18 +172,13 @@ def end_migrations(writer: StoreWriter, views: CompiledStore) -> CompiledStore |
         hidden = TraceId("view", next_name(name))
         runs = _splice_changes(writer, before, name, views.plans[name])
         moved = {TraceId("view", name): runs, hidden: (), TraceId("complete", name): ()}
-        kept = {**after.plans, name: KeptPlan(plan.plan, plan.compiled, statistics=_statistics(after, name))}
-        after = replace(after.with_traces(moved), plans=kept)
+        old = after.plans.get(name, KeptPlan(plan.plan, plan.compiled))  # a new plan is made by the same
+        new = KeptPlan(plan.plan, plan.compiled, statistics=old.statistics, shares=old.shares)
+        after = replace(after.with_traces(moved), plans={**after.plans, name: new})
     left = {name: plan for name, plan in before.next.items() if name not in due}
     after = refresh_answers(before, replace(after, step=before.step + 1, next=left), views.catalog)
     writer.commit_step(before, forget(after, views.catalog, views.operator_names(without=due)))
     return writer.compiled(views.catalog, views)
-
-
-def _statistics(manifest: Manifest, name: str) -> Statistics | None:
-    """Return the statistics by which a view is planned; a new plan is made by the same."""
-    known = manifest.plans.get(name)
-    return None if known is None else known.statistics
 
 
 def _splice_changes(writer: StoreWriter, before: Manifest, name: str, plan: P.Operator) -> tuple[Run, ...]:

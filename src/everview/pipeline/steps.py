@@ -97,7 +97,7 @@ class StepRunner:
                 warnings.warn(message, stacklevel=2)
             if after.step % CLEAN_EVERY == 0:
                 store.clean()
-            state = sum(r.rows for runs in after.of("state").values() for r in runs)
+            state = sum({r.path: r.rows for runs in after.of("state").values() for r in runs}.values())
             rows = sum(a.rows for a in arrived.values())
             seconds = time.perf_counter() - started
             report(

@@ -37,6 +37,7 @@ class KeptPlan:
     plan: there is no instant at which another one could take over, or that one failed. `refused` is the
     digest of one that failed, as compiled. `statistics` are those by which it was chosen among others, if
     there was a choice: the view is compiled by them again, so that new ones do not change its plan.
+    `shares` names the join that the view shares with others, if it does (`plan/sharing.py`).
     """
 
     plan: str
@@ -44,6 +45,7 @@ class KeptPlan:
     stays: bool = False
     refused: str = ""
     statistics: Statistics | None = None
+    shares: str = ""
 
 
 @dataclass(frozen=True)

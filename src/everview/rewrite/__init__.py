@@ -4,6 +4,7 @@ A rule maps a node to a better one with the same meaning, or to None where it do
 """
 
 from everview.rewrite.cost import Choice, Costs
+from everview.rewrite.lift_conditions import lift_conditions
 from everview.rewrite.rules import (
     EVENT_RULES,
     FIRST_RULES,
@@ -22,6 +23,7 @@ __all__ = [
     "Costs",
     "RewrittenPlan",
     "Rule",
+    "lift_conditions",
     "rewrite",
     "rules_with_costs",
 ]

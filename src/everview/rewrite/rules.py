@@ -105,17 +105,21 @@ def _with_costs(rule: Rule, costs: Costs) -> Rule:
 
 @dataclass(frozen=True)
 class RewrittenPlan:
-    """A rewritten plan, and the names of the rules that changed it, in the order of their first use."""
+    """A rewritten plan, and the names of the rules that changed it, in the order of their first use.
+
+    `unpruned` is the plan before columns were pruned.
+    """
 
     plan: N.Node
     fired: tuple[str, ...]
+    unpruned: N.Node
 
 
 def rewrite(plan: N.Node, rules: tuple[Rule, ...] = RULES) -> RewrittenPlan:
     """Apply all rules to a plan; columns are pruned when filters and joins are where they stay."""
     fired: dict[str, None] = {}
-    plan = _rewrite(plan, tuple(rule for rule in rules if rule is not prune_columns), fired)
-    return RewrittenPlan(_rewrite(plan, rules, fired), tuple(fired))
+    unpruned = _rewrite(plan, tuple(rule for rule in rules if rule is not prune_columns), fired)
+    return RewrittenPlan(_rewrite(unpruned, rules, fired), tuple(fired), unpruned)
 
 
 def _rewrite(plan: N.Node, rules: tuple[Rule, ...], fired: dict[str, None]) -> N.Node:

@@ -20,8 +20,7 @@ def measure_store(manifest: Manifest, catalog: Catalog) -> MeasuredStore:
     state: defaultdict[str, MeasuredSize] = defaultdict(MeasuredSize)
     for trace, runs in manifest.of("state").items():
         state[trace.owner] += MeasuredSize(sum(r.rows for r in runs), sum(r.bytes for r in runs))
-    planned_by = {name: kept.statistics for name, kept in manifest.plans.items()}
-    return MeasuredStore(measured_statistics(manifest, catalog), dict(state), planned_by)
+    return MeasuredStore(measured_statistics(manifest, catalog), dict(state), manifest.plans)
 
 
 def measured_statistics(manifest: Manifest, catalog: Catalog) -> Statistics:

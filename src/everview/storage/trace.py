@@ -51,12 +51,17 @@ class RowsToRead:
 
 @dataclass(frozen=True)
 class Trace:
-    """The runs of one trace, and how to read and grow them. Every method leaves this one as it is."""
+    """The runs of one trace, and how to read and grow them. Every method leaves this one as it is.
+
+    With a `prefix`, the columns of a record are read under names that begin with it, whatever their names in
+    the files are: operators that share a state name its columns in their own way.
+    """
 
     id: TraceId
     runs: tuple[Run, ...]
     files: Files
     policy: Policy = field(default_factory=Policy)
+    prefix: str = ""
 
     @property
     def rows(self) -> int:
@@ -118,6 +123,8 @@ class Trace:
             frame = self.files.read_frame(run.path, needed, rows=run.rows)
         except FileMissing as error:
             raise missing_run(self.files, run.path) from error
+        if self.prefix:
+            frame = with_prefix(frame, self.prefix)
         frame = _chosen_rows(run, frame, until_after, due, at)
         return frame if columns is None else frame.select(c for c in columns if c in frame.columns)
 
@@ -181,6 +188,20 @@ def append_rows(
     for (i, _), run in zip(wanted, written, strict=True):
         grown[i] = (*grown[i], run)
     return [t if t.runs == runs else replace(t, runs=runs) for t, runs in zip(traces, grown, strict=True)]
+
+
+def with_prefix(frame: Frame, prefix: str) -> Frame:
+    """Return a frame whose columns c0, c1, … or r0, r1, … have names with this prefix.
+
+    >>> with_prefix(pl.DataFrame({"r0": [1], "_n": [1]}), "c").columns
+    ['c0', '_n']
+    """
+    names = [name if name.startswith("_") else prefix + name[1:] for name in frame.columns]
+    if names == frame.columns:
+        return frame
+    same = frame.clone()
+    same.columns = names
+    return same
 
 
 def missing_run(files: Files, path: str) -> StoreError:

@@ -11,6 +11,7 @@ from everview.operators import Operator, StatefulOperator
 from everview.operators.base import Growth, stateful_operators
 from everview.plan.estimates import Estimates
 from everview.plan.statistics import RelationStatistics, Statistics
+from everview.plan.views import KeptPlan
 from everview.rewrite.cost import Choice, CostedPlan
 
 
@@ -29,12 +30,12 @@ class MeasuredSize:
 class MeasuredStore:
     """What a store has measured: its statistics, and the state of operators by their names.
 
-    `planned_by` has the statistics by which the views of the store were planned.
+    `planned_by` has the kept plans of the views of the store, and the statistics by which they were made.
     """
 
     statistics: Statistics
     state: Mapping[str, MeasuredSize] = field(default_factory=dict)
-    planned_by: Mapping[str, Statistics | None] = field(default_factory=dict)
+    planned_by: Mapping[str, KeptPlan] = field(default_factory=dict)
 
     def size_of(self, operators: Sequence[StatefulOperator]) -> MeasuredSize | None:
         """Return the state of some operators; None if the store runs none of them."""
