@@ -31,10 +31,12 @@ from everview.ingest.read_typed import open_typed
 from everview.ingest.reading import (
     FILE_POSITION,
     ORIGINAL,
+    PART,
     PUNCTUATES,
     REASON,
     SOURCE,
     explain_read_error,
+    has_parts,
     has_versions,
 )
 from everview.ingest.spark_rows import cast_rows
@@ -149,7 +151,7 @@ def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
     if isinstance(entry, StreamEntry):
         line = columns[entry.columns.names.index(entry.timelines[0].column)]
         begin = f"unix_micros({line}) AS {FROM}"
-    more = [c for c in (*FILE_POSITION, PUNCTUATES) if c in frame.columns]
+    more = [c for c in (*FILE_POSITION, PUNCTUATES, PART) if c in frame.columns]
     return frame.selectExpr(*columns, REASON, ORIGINAL, *more, begin, *_CHANGE[1:])
 
 
@@ -157,7 +159,9 @@ def _beside_change(entries: Sequence[FedEntry]) -> dict[str, str]:
     """Return the columns, with their types, that rows of some sources have beside their values."""
     versions = any(map(has_versions, entries))
     punctuated = any(isinstance(e, StreamEntry) and e.punctuate is not None for e in entries)
-    return {**(FILE_POSITION if versions else {}), **({PUNCTUATES: "BOOLEAN"} if punctuated else {})}
+    found = FILE_POSITION if versions else {}
+    found = found | ({PUNCTUATES: "BOOLEAN"} if punctuated else {})
+    return found | ({PART: "STRING"} if any(map(has_parts, entries)) else {})
 
 
 def _in_slots(
