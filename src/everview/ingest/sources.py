@@ -21,7 +21,7 @@ from everview.execute.catalyst import null_sql
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
 from everview.ingest.batch_files import files_there
-from everview.ingest.clauses import with_conditions, with_stamped_columns
+from everview.ingest.clauses import with_computed_columns, with_conditions, with_made_columns
 from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
@@ -133,7 +133,7 @@ class Sources:
         shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
             "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
         )
-        return cls._placed([with_conditions(shown, entry)], [entry])
+        return cls._placed([with_conditions(with_computed_columns(shown, entry), entry)], [entry])
 
 
 def _heartbeat(session: SparkSession) -> DataFrame:
@@ -207,7 +207,7 @@ def open_source(
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
-    return with_conditions(with_stamped_columns(frame, entry), entry)
+    return with_conditions(with_made_columns(frame, entry), entry)
 
 
 # Formats whose files name their columns.
