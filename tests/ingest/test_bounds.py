@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from everview.algebra.schema import Schema
 from everview.algebra.types import TIMESTAMP
 from everview.catalog import Lateness, Source, StreamEntry, stream_columns
-from everview.ingest.bounds import LAST, advance_bounds, arrival_time, record_arrivals
+from everview.ingest.bounds import LAST, advance_bounds, arrival_time, record_arrivals, slowest_part
 from everview.ingest.clauses import stamped_rows
 from everview.ingest.late import split_late
-from everview.ingest.reading import PUNCTUATES
+from everview.ingest.reading import PART, PUNCTUATES
 from everview.ingest.rows import frame_of
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.storage.arrivals import Arrived
@@ -223,3 +223,63 @@ def test_rows_are_late_by_the_bounds_of_the_steps_before(
                 reached += [row[name] - line.lateness - (1 if source else 0) for row, _ in taken]
                 reached += [manifest.bound] if is_silent else []
             assert manifest.bounds["a"][name] == max(reached)
+
+
+ROWS_OF_PARTS = st.lists(st.tuples(INSTANTS, st.sampled_from("abc"), st.booleans()), max_size=5)
+
+
+@given(st.integers(0, 9), st.none() | st.integers(1, 30), st.lists(ROWS_OF_PARTS, max_size=6))
+def test_the_least_of_the_parts_counts(
+    lateness: int, idle: int | None, steps: list[list[tuple[int, str, bool]]]
+) -> None:
+    """A part that had rows is waited for until it is idle; a row is late by the bound of the stream only."""
+    columns = Schema.of(("ts", TIMESTAMP), timeline="ts")
+    entry = StreamEntry("a", columns, (Lateness("ts", lateness),), (), idle, Source("kafka"))
+    manifest = Manifest()
+    newest: dict[str, int] = {}
+    marked: dict[str, int] = {}
+    heard: dict[str, int] = {}
+    for number, rows in enumerate(steps, 1):
+        now = 10 * number
+        before = manifest.bounds.get("a", {}).get("ts", BEFORE_ALL)
+        frame = frame_of([(ts,) for ts, _, _ in rows], columns.types, [ts for ts, _, _ in rows])
+        frame = frame.with_columns(
+            pl.Series(PART, [part for _, part, _ in rows], pl.String),
+            pl.Series(PUNCTUATES, [mark for _, _, mark in rows], pl.Boolean),
+        )
+        _, _, arrived = split_late(frame, entry, manifest, number)
+        assert arrived.late == sum(ts <= before for ts, _, _ in rows)
+        for ts, part, mark in rows:
+            newest[part] = max(ts, newest.get(part, 0))
+            marked[part] = max(ts if mark else BEFORE_ALL, marked.get(part, BEFORE_ALL))
+            heard[part] = now
+        manifest = advance_bounds([entry], manifest, {"a": arrived}, now=now)
+        live = [part for part in heard if idle is None or now - heard[part] < idle]
+        reached = [max(newest[part] - lateness - 1, marked[part]) for part in live]
+        if live:
+            slow = slowest_part(entry, manifest, now)
+            assert slow == (min(zip(reached, live, strict=True))[1] if len(live) > 1 else None)
+            assert manifest.bounds["a"]["ts"] == max(before, min(reached))
+        else:
+            assert manifest.bounds["a"]["ts"] >= before
+
+
+@given(
+    st.permutations([("a", t) for t in range(0, 40, 2)] + [("b", t) for t in range(1, 41, 2)]),
+    st.integers(1, 9),
+)
+def test_parts_in_order_have_no_late_row(rows: list[tuple[str, int]], size: int) -> None:
+    """However parts are read beside each other: each is in order, and the first step has a row of each."""
+    columns = Schema.of(("ts", TIMESTAMP), timeline="ts")
+    entry = StreamEntry("s", columns, (Lateness("ts"),), source=Source("kafka"))
+    ordered = {part: iter(sorted(t for p, t in rows if p == part)) for part in "ab"}
+    feed = [(part, next(ordered[part])) for part in ("a", "b", *(p for p, t in rows if t > 1))]
+    steps = [feed[:2], *(feed[i : i + size] for i in range(2, len(feed), size))]
+    manifest = Manifest()
+    for number, step in enumerate(steps, 1):
+        frame = frame_of([(t,) for _, t in step], columns.types, [t for _, t in step])
+        frame = frame.with_columns(pl.Series(PART, [part for part, _ in step], pl.String))
+        _, late, arrived = split_late(frame, entry, manifest, number)
+        assert late is None
+        manifest = advance_bounds([entry], manifest, {"s": arrived})
+    assert manifest.bound == 37, "the newest of part a, less a chronon"

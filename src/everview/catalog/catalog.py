@@ -50,7 +50,9 @@ from everview.catalog.entries import (
 )
 from everview.errors import AlgebraError, CatalogError, StoreError, nearest
 
-CATALOG_FORMAT = 2  # 2: entries may be `stamped`; a release that reads 1 would leave their instants out
+# 2: queries may be `stamped`; a release that reads 1 would leave their instants out. 3: streams may have
+# computed columns, which a release that reads 2 would look for in their files.
+CATALOG_FORMAT = 3
 
 
 @dataclass
@@ -231,7 +233,7 @@ class Catalog:
     def to_json(self) -> str:
         """Return the catalog as readable JSON text."""
         head = {
-            "format": CATALOG_FORMAT if any(isinstance(e, QueryEntry) and e.stamped for e in self) else 1,
+            "format": max(map(_format_of, self), default=1),
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
@@ -283,3 +285,10 @@ class Catalog:
             raise StoreError(
                 f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
             ) from None
+
+
+def _format_of(entry: Entry) -> int:
+    """Return the format of a catalog that has an entry: the least that says all of it."""
+    if isinstance(entry, StreamEntry) and entry.computed:
+        return CATALOG_FORMAT
+    return 2 if isinstance(entry, QueryEntry) and entry.stamped else 1

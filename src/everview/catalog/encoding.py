@@ -47,6 +47,7 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
                 out["max_ahead"] = "none" if entry.max_ahead is None else entry.max_ahead
             out |= {"checks": list(entry.checks)} if entry.checks else {}
             out |= {} if entry.punctuate is None else {"punctuate": entry.punctuate}
+            out |= {"computed": dict(entry.computed)} if entry.computed else {}
             out |= {} if entry.expected.rate is None else {"rate": entry.expected.rate}
             out |= {"distinct": dict(entry.expected.distinct)} if entry.expected.distinct else {}
         case TaggedEntry():
@@ -95,6 +96,7 @@ def decode_entry(d: dict[str, Any]) -> Entry:
                 checks=tuple(d.get("checks", ())),
                 punctuate=d.get("punctuate"),
                 expected=Expected(d.get("rate"), tuple(d.get("distinct", {}).items())),
+                computed=tuple(d.get("computed", {}).items()),
                 **_constraints_from_dict(d, columns),
             )
         case "tagged stream":

@@ -75,8 +75,9 @@ class StreamEntry:
 
     `max_ahead` says how far ahead of the clock the timestamps of its source may be; None: without a limit.
     A row for which one of the `checks` is false is rejected; one for which `punctuate` holds moves the bound
-    to its own timestamp. Both are SQL conditions over the stream's columns. `expected` is what is declared of
-    its rate and values.
+    to its own timestamp. Both are SQL conditions over the stream's columns. `computed` has the columns that
+    are computed from the others when a row is taken in, with their SQL expressions. `expected` is what is
+    declared of its rate and values.
     `incarnation` tells it apart from streams of the same name that were dropped or renamed before it was
     made; `created_as` is the name that it was made with, if it was renamed since. `additions` are those of
     columns by ALTER STREAM; they come last. `read_as` is set where files are read again that were first read
@@ -95,6 +96,7 @@ class StreamEntry:
     checks: tuple[str, ...] = ()
     punctuate: str | None = None
     expected: Expected = Expected()
+    computed: tuple[tuple[str, str], ...] = ()
     incarnation: int = field(default=0, compare=False)
     created_as: str | None = field(default=None, compare=False)
     additions: tuple[AddedColumns, ...] = field(default=(), compare=False)
@@ -110,6 +112,11 @@ class StreamEntry:
     def stamped(self) -> tuple[str, ...]:
         """The columns that the clock stamps when a row is taken in."""
         return tuple(line.column for line in self.timelines if line.arrival)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The columns that neither a source nor INSERT gives: stamped by the clock, or computed."""
+        return (*self.stamped, *(name for name, _ in self.computed))
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -239,20 +246,21 @@ def narrowed_entry(entry: FedEntry, number: int) -> FedEntry:
 
 
 def given_entry(entry: FedEntry) -> FedEntry:
-    """Return a stream or table with the columns that its source or INSERT gives: without stamped ones.
+    """Return a stream or table with the columns that its source or INSERT gives: without those made here.
 
     >>> ts, at = Field("ts", TIMESTAMP), Field("at", TIMESTAMP)
     >>> s = StreamEntry("s", Schema((at, ts)), (Lateness("ts"), Lateness("at", arrival=True)))
     >>> given_entry(s).columns.names, given_entry(s).timelines
     (('ts',), (Lateness(column='ts', lateness=0, arrival=False),))
     """
-    if isinstance(entry, TableEntry) or not entry.stamped:
+    if isinstance(entry, TableEntry) or not entry.made:
         return entry
-    gone = entry.stamped  # columns that were added since come after these
+    gone = entry.made  # columns that were added since come after these
     return replace(
         entry,
         columns=Schema(tuple(f for f in entry.columns if f.name not in gone)),
-        timelines=tuple(line for line in entry.timelines if not line.arrival),
+        timelines=tuple(line for line in entry.timelines if line.column not in gone),
+        computed=(),
         not_null=tuple(name for name in entry.not_null if name not in gone),
         additions=tuple(replace(a, before=a.before - len(gone)) for a in entry.additions),
         read_as=None if entry.read_as is None else entry.read_as - len(gone),

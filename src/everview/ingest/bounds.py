@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from everview.algebra.time import INFINITY, Chronon
-from everview.catalog import StreamEntry
+from everview.catalog import Lateness, StreamEntry
 from everview.operators.columnar.frame import BEFORE_ALL
-from everview.storage.arrivals import Arrived, latest
+from everview.storage.arrivals import Arrived, PartTimes, add_parts, latest
 from everview.storage.manifest import Manifest
 
 LAST = INFINITY - 1  # the last instant
@@ -32,12 +32,16 @@ def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int
     counts = {**manifest.counts}
     heard = {**manifest.heard}
     punctuated = {**manifest.punctuated}
+    parts = {**manifest.parts}
     start = manifest.start
     for name, came in arrived.items():
         if came.newest:
             newest[name] = latest(newest.get(name, {}), came.newest)
         if came.punctuated:
             punctuated[name] = latest(punctuated.get(name, {}), came.punctuated)
+        if came.parts:
+            spoke = {part: replace(times, heard=now) for part, times in came.parts.items()}
+            parts[name] = add_parts(parts.get(name, {}), spoke)
         before = counts.get(name, (0, 0, 0))
         if came:
             counts[name] = (before[0] + came.rows, before[1] + came.late, before[2] + came.rejected)
@@ -45,7 +49,9 @@ def record_arrivals(manifest: Manifest, arrived: Mapping[str, Arrived], now: int
             heard[name] = now
         if came.oldest is not None and manifest.bound == BEFORE_ALL:
             start = came.oldest if start is None else min(start, came.oldest)
-    return replace(manifest, newest=newest, counts=counts, heard=heard, start=start, punctuated=punctuated)
+    return replace(
+        manifest, newest=newest, counts=counts, heard=heard, start=start, punctuated=punctuated, parts=parts
+    )
 
 
 def advance_bounds(
@@ -155,19 +161,44 @@ def _own(entry: StreamEntry, manifest: Manifest, finish: bool, now: int) -> dict
 
     Rows of a source with the newest timestamp may still come; those of an INSERT have all come. Up to the
     timestamp of a punctuation all rows have come, whatever the lateness. Rows that are stamped by the clock
-    will not be stamped with an earlier time than it has now (paper 3, note 21).
+    will not be stamped with an earlier time than it has now (paper 3, note 21). Where a source has parts side
+    by side, the least of those that are not idle counts.
     """
-    known, newest = manifest.bounds.get(entry.name, {}), manifest.newest.get(entry.name, {})
-    punctuated = manifest.punctuated.get(entry.name, {})
+    known = manifest.bounds.get(entry.name, {})
+    whole = PartTimes(manifest.newest.get(entry.name, {}), manifest.punctuated.get(entry.name, {}))
+    parts = list(live_parts(entry, manifest, now).values()) or [whole]
     bounds = {}
     for line in entry.timelines:
-        reached = [known.get(line.column, BEFORE_ALL), punctuated.get(line.column, BEFORE_ALL)]
-        if line.arrival:
-            reached.append(now - 1)
-        elif line.column in newest:
-            reached.append(newest[line.column] - line.lateness - _ahead(entry))
-        bounds[line.column] = LAST if finish else max(reached)
+        reached = min(_reached(entry, line, part, now) for part in parts)
+        bounds[line.column] = LAST if finish else max(known.get(line.column, BEFORE_ALL), reached)
     return bounds
+
+
+def live_parts(entry: StreamEntry, manifest: Manifest, now: int) -> dict[str, PartTimes]:
+    """Return the parts of a source that hold its bound back: all that had rows and are not idle.
+
+    Parts are read side by side, each in an order of its own: a row is not late because those of another part
+    were read first. A part without rows so far is not waited for. There are none if all are idle.
+    """
+    parts, idle = manifest.parts.get(entry.name, {}), entry.idle_after
+    return {name: part for name, part in parts.items() if idle is None or now - part.heard < idle}
+
+
+def slowest_part(entry: StreamEntry, manifest: Manifest, now: int) -> str | None:
+    """Return the part of a source whose rows are the oldest; None if there are not several."""
+    parts, line = live_parts(entry, manifest, now), entry.timelines[0]
+    if len(parts) < 2:
+        return None
+    return min(sorted(parts), key=lambda name: _reached(entry, line, parts[name], now))
+
+
+def _reached(entry: StreamEntry, line: Lateness, part: PartTimes, now: int) -> Chronon:
+    """Return up to which instant all rows of a part have come."""
+    reached = part.punctuated.get(line.column, BEFORE_ALL)
+    if line.arrival:
+        return max(reached, now - 1)
+    newest = part.newest.get(line.column)
+    return reached if newest is None else max(reached, newest - line.lateness - _ahead(entry))
 
 
 def _ahead(entry: StreamEntry) -> int:

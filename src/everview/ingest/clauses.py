@@ -1,7 +1,7 @@
-"""CHECK, PUNCTUATE WHEN and ARRIVAL: what happens to a row of a stream when it is taken in.
+"""CHECK, PUNCTUATE WHEN, ARRIVAL and computed columns: what happens to a row of a stream when it is taken in.
 
-The conditions of CHECK and PUNCTUATE WHEN are tested, and the clock stamps the columns that are ARRIVAL: all
-rows of a step, or of an INSERT, with one reading of it.
+Columns are computed, the conditions of CHECK and PUNCTUATE WHEN are tested, and the clock stamps the columns
+that are ARRIVAL: all rows of a step, or of an INSERT, with one reading of it.
 Catalyst evaluates them in the plan that reads a source, and over tables that are inserted. Rows that come as
 values of Python, in VALUES or as dicts and tuples, are tested by the plain meaning of the expression.
 """
@@ -28,11 +28,11 @@ from everview.execute.catalyst import null_sql, spark_type
 from everview.execute.evaluable import require_stream_conditions
 from everview.execute.guards import catalyst_sql
 from everview.ingest.bounds import arrival_time
-from everview.ingest.reading import PUNCTUATES, REASON, case_sql
+from everview.ingest.reading import PUNCTUATES, REASON, case_sql, required_columns
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, Frame
 from everview.operators.columnar.types import frame_type, series_of
-from everview.sql import check_conditions, punctuation_condition
+from everview.sql import check_conditions, computed_columns, punctuation_condition
 from everview.storage.manifest import Manifest
 
 
@@ -77,9 +77,7 @@ class StreamConditions:
 
 @lru_cache(maxsize=256)
 def _conditions_of(entry: StreamEntry) -> StreamConditions:
-    own: dict[Expression, Expression] = {
-        Column(f.name, f.type, entry.name): Column(column(i), f.type) for i, f in enumerate(entry.columns)
-    }
+    own = _by_place(entry)
     when = punctuation_condition(entry)
     return StreamConditions(
         tuple(
@@ -90,14 +88,23 @@ def _conditions_of(entry: StreamEntry) -> StreamConditions:
     )
 
 
+def _by_place(entry: StreamEntry) -> dict[Expression, Expression]:
+    """Return the columns of a stream, each with the column c0, c1, … that holds its values."""
+    return {
+        Column(f.name, f.type, entry.name): Column(column(i), f.type) for i, f in enumerate(entry.columns)
+    }
+
+
 def _failed(clause: str) -> str:
     return f"{clause} does not hold"
 
 
 def require_evaluable_conditions(session: SparkSession, entry: FedEntry) -> None:
-    """Refuse a stream with a condition that Spark does not accept. No job runs."""
-    if isinstance(entry, StreamEntry) and (found := StreamConditions.of(entry)):
-        require_stream_conditions(session, entry, found.by_clause())
+    """Refuse a stream with a condition or a computed column that Spark does not accept. No job runs."""
+    if isinstance(entry, StreamEntry):
+        names = (f"{name} AS ({' '.join(text.split())})" for name, text in entry.computed)
+        computed = dict(zip(names, _computed_by_place(entry).values(), strict=True))
+        require_stream_conditions(session, entry, computed | StreamConditions.of(entry).by_clause())
 
 
 def with_conditions(frame: DataFrame, entry: FedEntry) -> DataFrame:
@@ -110,17 +117,44 @@ def with_conditions(frame: DataFrame, entry: FedEntry) -> DataFrame:
     return frame.selectExpr(*others, *found.columns_sql(REASON))
 
 
-def with_stamped_columns(frame: DataFrame, entry: FedEntry) -> DataFrame:
-    """Return the rows of a source with columns for the times that the clock stamps; they are NULL so far."""
-    if not isinstance(entry, StreamEntry) or not entry.stamped:
+def with_made_columns(frame: DataFrame, entry: FedEntry) -> DataFrame:
+    """Return the rows of a source with the columns that it does not give: computed, or stamped by the clock.
+
+    Those that are stamped are NULL so far.
+    """
+    if not isinstance(entry, StreamEntry) or not entry.made:
         return frame
     given = (column(i) for i in range(len(entry.columns)))
     own = [
-        f"{null_sql(f.type) if f.name in entry.stamped else next(given)} AS {column(i)}"
+        f"{null_sql(f.type) if f.name in entry.made else next(given)} AS {column(i)}"
         for i, f in enumerate(entry.columns)
     ]
-    there = {column(i) for i in range(len(entry.columns) - len(entry.stamped))}
-    return frame.selectExpr(*own, *(name for name in frame.columns if name not in there))
+    there = {column(i) for i in range(len(entry.columns) - len(entry.made))}
+    return with_computed_columns(
+        frame.selectExpr(*own, *(name for name in frame.columns if name not in there)), entry
+    )
+
+
+def with_computed_columns(frame: DataFrame, entry: FedEntry) -> DataFrame:
+    """Return rows with the values of the computed columns, and the reason where one must have a value."""
+    if not isinstance(entry, StreamEntry) or not entry.computed:
+        return frame
+    require_evaluable_conditions(frame.sparkSession, entry)
+    computed = {c: catalyst_sql(e) for c, e in _computed_by_place(entry).items()}
+    frame = frame.selectExpr(*(f"{computed.get(name, name)} AS {name}" for name in frame.columns))
+    names = entry.columns.names
+    needed = {n: why for n, why in required_columns(entry).items() if n in dict(entry.computed)}
+    cases = [
+        f"WHEN {column(names.index(n))} IS NULL THEN {string_sql(f'{n}: {why}')}" for n, why in needed.items()
+    ]
+    reason = f"coalesce({REASON}, {case_sql(cases)}) AS {REASON}"
+    return frame.selectExpr(*(reason if name == REASON else name for name in frame.columns))
+
+
+def _computed_by_place(entry: StreamEntry) -> dict[str, Expression]:
+    """Return the expressions of the computed columns, over c0, c1, …, by the places of the columns."""
+    names, own = entry.columns.names, _by_place(entry)
+    return {column(names.index(n)): substitute(e, own) for n, e in computed_columns(entry)}
 
 
 def stamped_rows(rows: Frame, entry: FedEntry, manifest: Manifest, now: int) -> Frame:
@@ -135,6 +169,15 @@ def stamped_rows(rows: Frame, entry: FedEntry, manifest: Manifest, now: int) -> 
             if line == entry.timelines[0]:
                 rows = rows.with_columns(time.alias(FROM))
     return rows
+
+
+def computed_table(frame: Frame, entry: StreamEntry, session: SparkSession) -> Frame:
+    """Return a frame with the values of the computed columns, as Catalyst evaluates them."""
+    if frame.is_empty() or not entry.computed:
+        return frame
+    require_evaluable_conditions(session, entry)
+    made = [f"{catalyst_sql(e)} AS {c}" for c, e in _computed_by_place(entry).items()]
+    return frame.with_columns(_evaluated(frame, entry, session, made))
 
 
 def judged_records(frame: Frame, records: Sequence[Record], entry: StreamEntry) -> Frame:
@@ -154,15 +197,19 @@ def judged_table(frame: Frame, entry: StreamEntry, session: SparkSession) -> Fra
     if frame.is_empty():
         return judged_records(frame, (), entry)
     require_evaluable_conditions(session, entry)
+    return frame.hstack(_evaluated(frame, entry, session, found.columns_sql("CAST(NULL AS STRING)")))
+
+
+def _evaluated(frame: Frame, entry: StreamEntry, session: SparkSession, columns: Sequence[str]) -> Frame:
+    """Return columns that Catalyst computes from those of a frame."""
     names = [column(i) for i in range(len(entry.columns))]
     schema = S.StructType(
         [S.StructField(n, spark_type(f.type)) for n, f in zip(names, entry.columns, strict=True)]
     )
     table = frame.select(names).to_arrow(compat_level=pl.CompatLevel.oldest())
-    rows = session.createDataFrame(table, schema)
-    judged = rows.selectExpr(*found.columns_sql("CAST(NULL AS STRING)")).toArrow()
-    assert isinstance(judged, pa.Table)
-    return frame.hstack(pl.DataFrame(judged))
+    made = session.createDataFrame(table, schema).selectExpr(*columns).toArrow()
+    assert isinstance(made, pa.Table)
+    return pl.DataFrame(made)
 
 
 def _numbered(entry: StreamEntry) -> Schema:

@@ -15,20 +15,21 @@ from everview.algebra.time import INFINITY
 from everview.catalog import StreamEntry, TableEntry, given_entry
 from everview.errors import StoreError
 from everview.ingest.arrow_values import arrow_of
-from everview.ingest.clauses import StreamConditions, judged_records, judged_table
+from everview.ingest.clauses import StreamConditions, computed_table, judged_records, judged_table
 from everview.ingest.columns import fit_column
 from everview.ingest.reading import REASON
 from everview.ingest.rows import (
-    STAMPED,
     fit_value,
     frame_of,
     match_columns,
     record_by_position,
     record_of,
     series_of,
+    why_made,
 )
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
+from everview.sql import with_computed_values
 from everview.sql.statements import Insert
 
 ColumnValues: TypeAlias = Any  # an array of Arrow, or a list where Arrow has no type for the values
@@ -44,7 +45,7 @@ def table_rows(
 
     Columns that are stamped on ARRIVAL are NULL yet.
     Rows of a stream with PUNCTUATE WHEN have PUNCTUATES beside them. Spark is needed where a stream has
-    conditions and the rows are a table.
+    conditions or computed columns and the rows are a table.
     """
     columns = entry.columns
     records: Sequence[Record] | None = None
@@ -56,7 +57,15 @@ def table_rows(
         frame = frame_of(records, columns.types, [0] * len(records))
     else:
         frame = _from_table(*_columns(rows), entry)
-    _require_values(frame, given_entry(entry))
+    if isinstance(entry, StreamEntry) and not isinstance(rows, Insert):  # INSERT has computed its values
+        _require_not_given(frame, entry)
+        if entry.computed and records is not None:
+            records = [with_computed_values(entry, record) for record in records]
+            frame = frame_of(records, columns.types, [0] * len(records))
+        elif entry.computed:
+            assert session is not None
+            frame = computed_table(frame, entry, session())
+    _require_values(frame, entry)
     if isinstance(entry, TableEntry):
         return frame.with_columns(pl.lit(begin, pl.Int64).alias(FROM))
     if StreamConditions.of(entry):
@@ -66,7 +75,6 @@ def table_rows(
             assert session is not None
             judged = judged_table(frame, entry, session())
         frame = _require_checks(judged, entry)
-    _require_unstamped(frame, entry)
     lines = [columns.names.index(line.column) for line in entry.timelines]
     for line in lines:
         if frame[column(line)].null_count() and columns.names[line] not in entry.stamped:
@@ -77,20 +85,23 @@ def table_rows(
     return frame.with_columns(pl.col(column(lines[0])).cast(pl.Int64).alias(FROM))
 
 
-def _require_unstamped(frame: Frame, entry: StreamEntry) -> None:
-    """Refuse values in columns that the clock stamps."""
-    for name in entry.stamped:
+def _require_not_given(frame: Frame, entry: StreamEntry) -> None:
+    """Refuse values in columns that the clock stamps or that are computed."""
+    for name in entry.made:
         given = frame[column(entry.columns.names.index(name))].is_not_null()
         if given.any():
+            row = given.arg_max()
+            assert row is not None
             raise StoreError(
-                f"row {given.arg_max() + 1} for '{entry.name}' has a value for '{name}': {STAMPED}",  # type: ignore[operator]
+                f"row {row + 1} for '{entry.name}' has a value for '{name}': {why_made(name, entry)}",
                 next_step=f"leave '{name}' out",
             )
 
 
 def _require_values(frame: Frame, entry: StreamEntry | TableEntry) -> None:
-    """Refuse NULL in a column that is declared NOT NULL."""
-    for name in entry.not_null:
+    """Refuse NULL in a column that is declared NOT NULL; what the clock stamps has a value later."""
+    stamped = entry.stamped if isinstance(entry, StreamEntry) else ()
+    for name in (n for n in entry.not_null if n not in stamped):
         nulls = frame[column(entry.columns.names.index(name))].is_null()
         if nulls.any():
             raise StoreError(

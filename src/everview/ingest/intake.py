@@ -27,7 +27,18 @@ from everview.ingest.clauses import stamped_rows
 from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
 from everview.ingest.json_keys import undeclared_keys
 from everview.ingest.late import known_from, split_late
-from everview.ingest.reading import BLOCK, FILE, ORIGINAL, PUNCTUATES, REASON, SOURCE, TIME, has_versions
+from everview.ingest.reading import (
+    BLOCK,
+    FILE,
+    ORIGINAL,
+    PART,
+    PUNCTUATES,
+    REASON,
+    SOURCE,
+    TIME,
+    has_parts,
+    has_versions,
+)
 from everview.ingest.refused import REJECTION_REASON as WHY
 from everview.ingest.refused import refused_rows, row_text, split_refused
 from everview.ingest.sources import Sources
@@ -225,8 +236,8 @@ class IntakeTask:
             made = made.with_columns(rows.get_column(c) for c in (FILE, TIME, BLOCK)).with_columns(
                 pl.int_range(pl.len(), dtype=pl.Int64).alias(INDEX)
             )
-        if PUNCTUATES in rows.columns:
-            made = made.with_columns(rows.get_column(PUNCTUATES))
+        beside = [PUNCTUATES, *([PART] if has_parts(entry) else [])]
+        made = made.with_columns(rows.get_column(c) for c in beside if c in rows.columns)
         return made.with_columns(
             begin.alias(FROM), pl.lit(INFINITY, pl.Int64).alias(UNTIL), pl.lit(1, pl.Int64).alias(N)
         )

@@ -13,11 +13,11 @@ import polars as pl
 from everview.algebra.time import instant_words
 from everview.catalog import StreamEntry, TableEntry
 from everview.ingest.bounds import LAST
-from everview.ingest.reading import PUNCTUATES
+from everview.ingest.reading import PART, PUNCTUATES
 from everview.ingest.refused import row_text
 from everview.operators.base import column
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame, N
-from everview.storage.arrivals import Arrived
+from everview.storage.arrivals import Arrived, PartTimes
 from everview.storage.manifest import Manifest
 
 
@@ -39,6 +39,7 @@ def split_late(
         for name, times in lines.items()
         if bounds.get(name, BEFORE_ALL) > BEFORE_ALL and _any(times <= bounds[name])
     }
+    parts = _part_times(frame, lines)
     late: Frame | None = None
     if lates:
         marked = frame.with_columns(is_late.alias(f"_late_{name}") for name, is_late in lates.items())
@@ -48,11 +49,29 @@ def split_late(
         )
         frame = marked.filter(~any_late).select(frame.columns)
         lines = {line: frame[column(names.index(line))].cast(pl.Int64) for line in lines}
-    newest = {line: greatest for line, times in lines.items() if isinstance(greatest := times.max(), int)}
+    newest = _greatest_times(lines)
     oldest = frame[FROM].min()
     counts = frame.height, 0 if late is None else late.height
     punctuated = _greatest_punctuations(frame, lines)
-    return frame, late, Arrived(*counts, 0, newest, oldest if isinstance(oldest, int) else None, punctuated)
+    first = oldest if isinstance(oldest, int) else None
+    return frame, late, Arrived(*counts, 0, newest, first, punctuated, parts)
+
+
+def _part_times(frame: Frame, lines: Mapping[str, pl.Series]) -> dict[str, PartTimes]:
+    """Return the times of each part of a source that has parts, of late rows too: the part goes on there."""
+    if PART not in frame.columns or frame.is_empty():
+        return {}
+    found = {}
+    for part, places in frame.select(PART).with_row_index().group_by(PART).agg("index").iter_rows():
+        own = {line: times.gather(places) for line, times in lines.items()}
+        rows = frame.select(c for c in (PART, PUNCTUATES) if c in frame.columns)[places]
+        found[str(part)] = PartTimes(_greatest_times(own), _greatest_punctuations(rows, own))
+    return found
+
+
+def _greatest_times(lines: Mapping[str, pl.Series]) -> dict[str, int]:
+    """Return the greatest timestamp on each time line; none where there are no rows."""
+    return {line: greatest for line, times in lines.items() if isinstance(greatest := times.max(), int)}
 
 
 def _greatest_punctuations(frame: Frame, lines: Mapping[str, pl.Series]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from everview.ingest.reading import (
     columns_sql,
     file_options,
     load_files,
+    part_of,
     path_pattern,
     place_of,
     reads_files,
@@ -70,7 +71,7 @@ def open_typed(
     required = required_columns(entry)
     nulls = [(name_sql(there[n.casefold()]), f"{n}: {why}") for n, why in required.items()]
     reason = case_sql([*wrong, *(f"WHEN {n} IS NULL THEN {string_sql(why)}" for n, why in nulls)])
-    place = place_of(entry, frame.columns)
+    place = place_of(entry, frame.columns) | part_of(entry)
     # A user's columns may have any name, also those that we give to ours.
     why_name, *placed = names_beside(frame.columns, REASON, *place)
     text = f"to_json(struct({', '.join(map(name_sql, frame.columns))}))"

@@ -26,6 +26,8 @@ from everview.storage import names
 SOURCE, REASON, ORIGINAL = "_everview_source", "_everview_reason", "_everview_text"
 PUNCTUATES = "_everview_punctuates"  # whether a row moves the bound of its stream to its own timestamps
 
+PART = "_everview_part"  # which of the parts of a source that are read side by side a row comes from
+
 # Where a row of a table with a key stands: its file, when that was written, and where its part of it begins.
 FILE, TIME, BLOCK = "_everview_file", "_everview_time", "_everview_block"
 FILE_POSITION = {FILE: "STRING", TIME: "BIGINT", BLOCK: "BIGINT"}
@@ -90,6 +92,22 @@ def place_of(entry: FedEntry, columns: Iterable[str] = ()) -> dict[str, str]:
     time, block = ("CAST(partition AS BIGINT)", "offset") if kafka else ("CAST(NULL AS BIGINT)",) * 2
     return {FILE: "CAST(NULL AS STRING)", TIME: time, BLOCK: block}
 
+
+def has_parts(entry: FedEntry) -> bool:
+    """Return whether a stream is read from several parts side by side, each in an order of its own."""
+    return isinstance(entry, StreamEntry) and entry.source is not None and entry.source.format in _PARTS
+
+
+def part_of(entry: FedEntry) -> dict[str, str]:
+    """Return the column that names the part of its source that a row comes from."""
+    if not has_parts(entry):
+        return {}
+    assert entry.source is not None
+    return {PART: _PARTS[entry.source.format]}
+
+
+# What names a part, from the columns that Spark's source has; parts are read side by side.
+_PARTS = {"kafka": "concat(topic, '-', partition)"}
 
 PLACE_OF_FILES = {
     FILE: "_metadata.file_path",

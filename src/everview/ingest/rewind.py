@@ -34,7 +34,7 @@ from everview.ingest.replay import FilesRead, Replay
 from everview.ingest.sources import open_source
 from everview.operators.base import column
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N
-from everview.storage.arrivals import latest
+from everview.storage.arrivals import PartTimes, latest
 from everview.storage.manifest import Manifest
 from everview.storage.runs import ACCEPTED, ADMITTED, Run, TraceId
 
@@ -57,6 +57,25 @@ def lowered_bounds(manifest: Manifest, to: int) -> Manifest:
     )
     bound = min(manifest.bound, to)
     return replace(manifest, bound=bound, bounds=bounds, punctuated=punctuated, finished=False)
+
+
+def _lowered_parts(
+    parts: Mapping[str, PartTimes], newest: Mapping[str, int], to: int
+) -> dict[str, PartTimes]:
+    """Return the times of the parts of a source: none is newer than the rows that are left.
+
+    >>> _lowered_parts({"t-0": PartTimes({"ts": 9}, {"ts": 8}), "t-1": PartTimes({"ts": 4})}, {"ts": 7}, 5)
+    {'t-0': PartTimes(newest={'ts': 7}, punctuated={'ts': 5}, heard=0), \
+'t-1': PartTimes(newest={'ts': 4}, punctuated={}, heard=0)}
+    """
+    return {
+        part: PartTimes(
+            {line: min(t, newest.get(line, to)) for line, t in times.newest.items()},
+            {line: min(t, to) for line, t in times.punctuated.items()},
+            times.heard,
+        )
+        for part, times in parts.items()
+    }
 
 
 def with_files_as_they_are(manifest: Manifest, changed: Mapping[str, FilesRead], step: int) -> Manifest:
@@ -156,10 +175,14 @@ class StreamRewind:
             changed[late] = self._write(untaken.where(f"NOT ({_is_later(manifest, entry)})"), late)
         for part in (ADMITTED, ACCEPTED):
             changed |= self._admitted(TraceId("late", entry.name, part))
+        parts = dict(manifest.parts)
+        if entry.name in parts:
+            parts[entry.name] = _lowered_parts(parts[entry.name], newest, self.to)
         return replace(
             manifest.with_traces(changed),
             counts={**manifest.counts, entry.name: counts},
             newest={**manifest.newest, entry.name: newest},
+            parts=parts,
         )
 
     def _as_rows(self, late: DataFrame) -> DataFrame:

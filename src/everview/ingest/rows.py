@@ -15,13 +15,19 @@ from everview.algebra.convert import checked_micros
 from everview.algebra.schema import Field, Schema
 from everview.algebra.storing import convert_for_storage
 from everview.algebra.time import DAY, INFINITY
-from everview.catalog import Defaults
+from everview.catalog import Defaults, FedEntry, StreamEntry
 from everview.errors import StoreError, format_count
 from everview.operators.base import column
 from everview.operators.columnar.frame import FROM, UNTIL, Frame, N
 from everview.operators.columnar.types import series_of as series_of
 
-STAMPED = "the clock stamps it on ARRIVAL, so no value can be given"
+_STAMPED = "the clock stamps it on ARRIVAL, so no value can be given"
+_COMPUTED = "it is computed, so no value can be given"
+
+
+def why_made(name: str, entry: FedEntry) -> str:
+    """Return why no value can be given for a column that is stamped or computed."""
+    return _STAMPED if isinstance(entry, StreamEntry) and name in entry.stamped else _COMPUTED
 
 
 def frame_of(records: Sequence[Record], types: Sequence[T.DataType], begins: Sequence[int]) -> Frame:

@@ -21,7 +21,7 @@ from everview.execute.catalyst import null_sql
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection, Lane, ProjectedRows, projected_column
 from everview.ingest.batch_files import files_there
-from everview.ingest.clauses import with_conditions, with_stamped_columns
+from everview.ingest.clauses import with_computed_columns, with_conditions, with_made_columns
 from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
 from everview.ingest.read_json import open_json
@@ -31,10 +31,12 @@ from everview.ingest.read_typed import open_typed
 from everview.ingest.reading import (
     FILE_POSITION,
     ORIGINAL,
+    PART,
     PUNCTUATES,
     REASON,
     SOURCE,
     explain_read_error,
+    has_parts,
     has_versions,
 )
 from everview.ingest.spark_rows import cast_rows
@@ -131,7 +133,7 @@ class Sources:
         shown = cast_rows(rows, entry, REASON, lossless).selectExpr(
             "*", f"CAST(NULL AS STRING) AS {ORIGINAL}"
         )
-        return cls._placed([with_conditions(shown, entry)], [entry])
+        return cls._placed([with_conditions(with_computed_columns(shown, entry), entry)], [entry])
 
 
 def _heartbeat(session: SparkSession) -> DataFrame:
@@ -149,7 +151,7 @@ def _with_change(frame: DataFrame, entry: FedEntry) -> DataFrame:
     if isinstance(entry, StreamEntry):
         line = columns[entry.columns.names.index(entry.timelines[0].column)]
         begin = f"unix_micros({line}) AS {FROM}"
-    more = [c for c in (*FILE_POSITION, PUNCTUATES) if c in frame.columns]
+    more = [c for c in (*FILE_POSITION, PUNCTUATES, PART) if c in frame.columns]
     return frame.selectExpr(*columns, REASON, ORIGINAL, *more, begin, *_CHANGE[1:])
 
 
@@ -157,7 +159,9 @@ def _beside_change(entries: Sequence[FedEntry]) -> dict[str, str]:
     """Return the columns, with their types, that rows of some sources have beside their values."""
     versions = any(map(has_versions, entries))
     punctuated = any(isinstance(e, StreamEntry) and e.punctuate is not None for e in entries)
-    return {**(FILE_POSITION if versions else {}), **({PUNCTUATES: "BOOLEAN"} if punctuated else {})}
+    found = FILE_POSITION if versions else {}
+    found = found | ({PUNCTUATES: "BOOLEAN"} if punctuated else {})
+    return found | ({PART: "STRING"} if any(map(has_parts, entries)) else {})
 
 
 def _in_slots(
@@ -203,7 +207,7 @@ def open_source(
     except (PySparkException, Py4JJavaError) as error:
         hadoop = session._jvm.org.apache.hadoop.util.VersionInfo.getVersion()  # type: ignore[union-attr]
         raise explain_read_error(entry, error, {"spark": session.version, "hadoop": hadoop}) from error
-    return with_conditions(with_stamped_columns(frame, entry), entry)
+    return with_conditions(with_made_columns(frame, entry), entry)
 
 
 # Formats whose files name their columns.

@@ -11,7 +11,7 @@ from everview.catalog import StreamEntry, TableEntry, given_entry
 from everview.execute.catalyst import null_sql
 from everview.execute.guards import try_cast_sql
 from everview.ingest.reading import required_columns
-from everview.ingest.rows import STAMPED, match_columns
+from everview.ingest.rows import match_columns, why_made
 from everview.operators.base import column
 
 _INFINITE = "CAST('Infinity' AS DOUBLE)"
@@ -26,7 +26,7 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
     """
     there = {name: rows.columns[i] for name, i in match_columns(rows.columns, entry.columns).items()}
     defaults = dict(entry.defaults)
-    stamped = entry.stamped if isinstance(entry, StreamEntry) else ()
+    made = entry.made if isinstance(entry, StreamEntry) else ()
     columns, cases = [], []
     for i, f in enumerate(entry.columns):
         if f.name not in there:
@@ -34,9 +34,11 @@ def cast_rows(rows: DataFrame, entry: StreamEntry | TableEntry, reason: str, los
             continue
         given = name_sql(there[f.name])
         source = rows.schema[there[f.name]].dataType
-        if f.name in stamped:
+        if f.name in made:
             columns.append(f"{null_sql(f.type)} AS {column(i)}")
-            cases.append(f"WHEN {given} IS NOT NULL THEN {string_sql(f'{f.name}: {STAMPED}')}")
+            cases.append(
+                f"WHEN {given} IS NOT NULL THEN {string_sql(f'{f.name}: {why_made(f.name, entry)}')}"
+            )
             continue
         fitted, wrong = try_cast_sql(given, f.type, isinstance(source, _TEXT)), "false"
         if lossless:

@@ -93,7 +93,9 @@ def _columns(entry: StreamEntry | TableEntry) -> list[str]:
 def column_constraints(entry: StreamEntry | TableEntry, column: Field) -> list[str]:
     """Return the constraints of a column, as written after its type."""
     defaults = dict(entry.defaults)
-    found = ["NOT NULL"] if column.name in entry.not_null else []
+    computed = dict(entry.computed) if isinstance(entry, StreamEntry) else {}
+    found = [f"AS ({computed[column.name]})"] if column.name in computed else []
+    found += ["NOT NULL"] if column.name in entry.not_null else []
     if column.name in defaults:
         found.append(f"DEFAULT {literal_sql(defaults[column.name], column.type)}")
     return found

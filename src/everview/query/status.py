@@ -236,9 +236,19 @@ def _stream(
     own, note = manifest.bound, ""
     if isinstance(entry, StreamEntry):
         own = manifest.bounds.get(entry.name, {}).get(entry.timelines[0].column, LEAST)
-        note = "idle" if _is_idle(entry, manifest, now) else "holds time back" if holds else ""
+        note = (
+            "idle" if _is_idle(entry, manifest, now) else _holding_note(entry, manifest, now) if holds else ""
+        )
     wait = waiting.get(entry.name, 0)
     return StreamStatus(entry.name, entry.kind, own, taken, late, rejected, wait, note)
+
+
+def _holding_note(entry: StreamEntry, manifest: Manifest, now: int) -> str:
+    """Return that a stream holds time back, and which of the parts of its source is the slowest."""
+    from everview.ingest.bounds import slowest_part  # loaded only where it is needed
+
+    slowest = slowest_part(entry, manifest, now)
+    return "holds time back" if slowest is None else f"holds time back: {slowest} is the slowest"
 
 
 def _known(t: Chronon) -> str:

@@ -1,7 +1,15 @@
 """SQL text to algebra; the only place that knows sqlglot."""
 
 from everview.sql.bind import bind_script, bind_statement, declare
-from everview.sql.definitions import check_conditions, plan_of, punctuation_condition, relation_of, view_plan
+from everview.sql.definitions import (
+    check_conditions,
+    computed_columns,
+    plan_of,
+    punctuation_condition,
+    relation_of,
+    view_plan,
+    with_computed_values,
+)
 from everview.sql.script import Script, parse_script
 
 __all__ = [
@@ -9,10 +17,12 @@ __all__ = [
     "bind_script",
     "bind_statement",
     "check_conditions",
+    "computed_columns",
     "declare",
     "parse_script",
     "plan_of",
     "punctuation_condition",
     "relation_of",
     "view_plan",
+    "with_computed_values",
 ]

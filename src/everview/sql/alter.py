@@ -96,20 +96,21 @@ def _rewrite_entries(entry: Entry, new_name: str, catalog: Catalog) -> tuple[Ent
         if isinstance(other, TableEntry) and other.as_query is not None and other.name != entry.name:
             sql = _renamed_names(other.as_query, names)
             found += [_with_sql(other, sql)] if sql != other.as_query else []
-    if isinstance(entry, StreamEntry) and (entry.checks or entry.punctuate):
+    if isinstance(entry, StreamEntry) and (entry.checks or entry.punctuate or entry.computed):
         found.append(_renamed_conditions(entry, new_name, names))
     _require_same_meaning(entry, new_name, found, catalog)
     return tuple(found)
 
 
 def _renamed_conditions(entry: StreamEntry, new_name: str, names: Mapping[str, str]) -> Entry:
-    """Return a stream under its new name, with CHECK and PUNCTUATE WHEN by that name."""
+    """Return a stream under its new name, with CHECK, PUNCTUATE WHEN and computed columns by that name."""
     renamed = renamed_entry(entry, entry.name, new_name)
     assert isinstance(renamed, StreamEntry)
     return replace(
         renamed,
         checks=tuple(_renamed_condition(check, names) for check in entry.checks),
         punctuate=None if entry.punctuate is None else _renamed_condition(entry.punctuate, names),
+        computed=tuple((column, _renamed_condition(text, names)) for column, text in entry.computed),
     )
 
 

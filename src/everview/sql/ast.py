@@ -35,9 +35,11 @@ class AsOfSyntax(exp.Expression):
 
 
 class ColumnDeclarationSyntax(exp.Expression):
-    """name TYPE [NOT NULL] [DEFAULT constant]."""
+    """name TYPE [NOT NULL] [DEFAULT constant], or name [TYPE] AS (expression)."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False, "default": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "kind": False, "not_null": False, "default": False, "computed": False,
+    }  # fmt: skip
 
 
 class TimelineSyntax(exp.Expression):

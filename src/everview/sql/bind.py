@@ -41,7 +41,14 @@ from everview.sql.declare import (
     declare_view_options,
     declared_names,
 )
-from everview.sql.definitions import check_conditions, definition_plan, entry_node, new_context, view_plan
+from everview.sql.definitions import (
+    check_conditions,
+    definition_plan,
+    entry_node,
+    new_context,
+    view_plan,
+    with_computed_values,
+)
 from everview.sql.events import EventPlaces, event_time_lines, require_event_query
 from everview.sql.guard import refuse_unused
 from everview.sql.literals import bind_instant, duration
@@ -332,6 +339,7 @@ def _insert(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
         return S.InsertQuery(entry.name, query, columns, at)
     rows = bind_inserted_rows(node, entry, _ad_hoc_context(script, catalog))
     if isinstance(entry, StreamEntry):
+        rows = tuple(with_computed_values(entry, row) for row in rows)
         _require_checks(node, rows, entry, script)
     return S.Insert(entry.name, rows, at)
 

@@ -38,7 +38,7 @@ class ColumnParser(QueryParser):
             elif self._primary_key(key, of_table=not timelines):
                 key = self._parse_wrapped_csv(lambda: self._name("a key column"))
             else:
-                column = self._column()
+                column = self._column(computed=timelines)
                 columns.append(column)
                 self._constraints(column, key, checks, of_table=not timelines)
             if not self._match(TokenType.COMMA):
@@ -46,15 +46,37 @@ class ColumnParser(QueryParser):
         self._match_r_paren()
         return columns, lines, key
 
-    def _column(self) -> exp.Expr:
+    def _column(self, computed: bool = False) -> exp.Expr:
+        """Parse name TYPE; `computed` columns are name [TYPE] [GENERATED ALWAYS] AS (expression)."""
         name = self._name("a column")
         start = self._curr
+        if computed and self._begins_expression():
+            return ast.ColumnDeclarationSyntax(this=name, computed=self._computed())
         kind = self._placed(self._parse_types)
         if not isinstance(kind, exp.DataType):
             if start and start.token_type in WORDS:
                 self._unknown_type(start)
             self._fail(f"expected the type of the column '{name.name}'", start)
-        return ast.ColumnDeclarationSyntax(this=name, kind=kind)
+        found = ast.ColumnDeclarationSyntax(this=name, kind=kind)
+        if self._begins_expression():
+            if not computed:
+                self._fail("only a column of CREATE STREAM can be computed", next_step="compute it in a view")
+            found.set("computed", self._computed())
+        return found
+
+    def _begins_expression(self) -> bool:
+        """Return whether the expression of a computed column comes next."""
+        return self._word() in ("AS", "GENERATED")
+
+    def _computed(self) -> exp.Expr:
+        """Parse [GENERATED ALWAYS] AS (expression), with or without the parentheses."""
+        if self._match_text_seq("GENERATED"):
+            self._expect("ALWAYS")
+        self._expect("AS")
+        found, text = self._with_text(self._parse_disjunction)
+        if isinstance(found, exp.Paren):
+            return ast.ConditionSyntax(this=found.this, text=text[1:-1].strip())
+        return ast.ConditionSyntax(this=self._needed(found, "an expression"), text=text)
 
     def _primary_key(self, before: list[exp.Expr], of_table: bool) -> bool:
         """Parse PRIMARY KEY if it comes next; refuse it for a stream, and a second one for a table."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
 
+from everview.algebra import types as T
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Field, Schema
 from everview.algebra.time import INFINITY, WEEK
@@ -25,7 +26,7 @@ from everview.errors import SqlError, nearest
 from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.literals import data_type, duration
-from everview.sql.rows import bind_constant
+from everview.sql.rows import bind_constant, is_storable
 from everview.sql.scope import Scope
 from everview.sql.script import Script
 from everview.sql.source_options import is_option, known_options
@@ -53,7 +54,10 @@ ALL_CHANGES = Retained(INFINITY)
 def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
     """Declare a stream: columns, TIMELINE, CHECK, FROM, MAX AHEAD, PUNCTUATE WHEN, IDLE AFTER, WITH."""
     script = context.script
-    fields = _fields(node.args["columns"], script)
+    arrivals = {
+        line.this.name.casefold() for line in node.args.get("timelines") or () if line.args.get("arrival")
+    }
+    fields, computed = _stream_fields(node, arrivals, context)
     lines = node.args.get("timelines") or []
     if not lines:
         raise script.error(
@@ -109,7 +113,80 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
         if (when := node.args.get("punctuate")) is None
         else _stream_condition(when, "PUNCTUATE WHEN", node.name, columns, stamped, context),
         _expected(node.args.get("options") or (), fields, script),
+        computed,
     )
+
+
+def _stream_fields(
+    node: exp.Expr, arrivals: Collection[str], context: Context
+) -> tuple[tuple[Field, ...], tuple[tuple[str, str], ...]]:
+    """Return the columns of a stream, and those that are computed, with the text of their expressions."""
+    script, columns = context.script, node.args["columns"]
+    given = _fields([c for c in columns if c.args.get("computed") is None], script)
+    readable = Schema(tuple(f for f in given if f.name.casefold() not in arrivals))
+    fields: list[Field] = []
+    computed: list[tuple[str, str]] = []
+    for column in columns:
+        syntax = column.args.get("computed")
+        if column.name.casefold() in [f.name.casefold() for f in fields]:
+            raise script.error(f"two columns are called '{column.name}'", column.this)
+        if syntax is None:
+            fields.append(next(f for f in given if f.name == column.name))
+            continue
+        _require_computable(node, column, arrivals, script)
+        _require_given_names(syntax.this, [f.name for f in readable], columns, script)
+        bound = bind_computed_column(syntax.this, node.name, readable, context)
+        kind = column.args.get("kind")
+        type_ = bound.type if kind is None else data_type(kind, script)
+        if type_ == T.VOID or not (bound.type == type_ or is_storable(bound.type, type_)):
+            raise script.error(
+                f"the column '{column.name}' is computed as {bound.type}, and is declared as {type_}"
+                if kind is not None
+                else f"the column '{column.name}' has no type: its expression is NULL",
+                syntax.this,
+                next_step=f"write CAST(… AS {type_})" if kind is not None else "write CAST(NULL AS …)",
+            )
+        fields.append(Field(column.name, type_))
+        computed.append((column.name, syntax.args["text"]))
+    return tuple(fields), tuple(computed)
+
+
+def _require_computable(node: exp.Expr, column: exp.Expr, arrivals: Collection[str], script: Script) -> None:
+    """Refuse a computed column that the clock stamps too, or that has a DEFAULT."""
+    if column.name.casefold() in arrivals:
+        raise script.error(
+            f"the column '{column.name}' is computed, so the clock cannot stamp it on ARRIVAL",
+            column.this,
+            next_step="leave ARRIVAL or the expression out",
+        )
+    if (default := column.args.get("default")) is not None:
+        raise script.error(
+            f"the column '{column.name}' is computed, so its DEFAULT is never used",
+            default,
+            next_step="leave DEFAULT out, and use coalesce in the expression",
+        )
+
+
+def _require_given_names(
+    expression: exp.Expr, given: Sequence[str], columns: Sequence[exp.Expr], script: Script
+) -> None:
+    """Refuse a computed column that reads a column which its rows do not bring."""
+    there = {name.casefold() for name in given}
+    made = {c.name.casefold() for c in columns} - there
+    for name in expression.find_all(exp.Column):
+        if name.name.casefold() in made:
+            raise script.error(
+                f"a computed column reads the columns that rows bring, and '{name.name}' is none of these",
+                name,
+                next_step="write its expression here, too",
+            )
+
+
+def bind_computed_column(node: exp.Expr, name: str, columns: Schema, context: Context) -> Expression:
+    """Bind the expression of a computed column over the columns that the rows of a stream bring."""
+    scope = Scope()
+    scope.add(name, columns.under(name))
+    return context.binder(scope, "a computed column").bind(node)
 
 
 def _expected(options: Sequence[exp.Expr], fields: tuple[Field, ...], script: Script) -> Expected:
@@ -150,7 +227,13 @@ def _positive_number(node: exp.Expr, name: str, script: Script) -> float:
 
 def _require_given_columns(node: exp.Expr, stamped: Sequence[str], script: Script) -> None:
     """Refuse a stream whose rows have nothing but the time of the clock, and defaults for that time."""
-    columns = node.args["columns"]
+    columns = [c for c in node.args["columns"] if c.args.get("computed") is None]
+    if not columns:
+        raise script.error(
+            f"all columns of the stream '{node.name}' are computed, so its rows hold nothing",
+            node.this,
+            next_step="declare a column that its rows bring",
+        )
     if len(stamped) == len(columns):
         raise script.error(
             f"all columns of the stream '{node.name}' are stamped on ARRIVAL, so its rows hold nothing",

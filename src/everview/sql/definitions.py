@@ -7,7 +7,9 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column, Expression
+from everview.algebra.changes import Record
+from everview.algebra.evaluate import evaluate
+from everview.algebra.expressions import Cast, Column, Expression
 from everview.algebra.schema import Schema
 from everview.algebra.time import Chronon
 from everview.catalog import (
@@ -25,7 +27,7 @@ from everview.catalog import (
 )
 from everview.errors import CatalogError, EverviewError
 from everview.sql.context import BoundQuery, Context
-from everview.sql.declare import bind_stream_condition
+from everview.sql.declare import bind_computed_column, bind_stream_condition
 from everview.sql.guard import refuse_unused
 from everview.sql.query import bind_query
 from everview.sql.scope import Scope
@@ -56,6 +58,36 @@ def punctuation_condition(entry: StreamEntry) -> Expression | None:
     if entry.punctuate is None:
         return None
     return _stream_condition(entry.punctuate, "PUNCTUATE WHEN", entry.name, entry.columns)
+
+
+def computed_columns(entry: StreamEntry) -> tuple[tuple[str, Expression], ...]:
+    """Return the columns of a stream that are computed, with their expressions, each of the column's type."""
+    return _computed_columns(entry.name, entry.columns, entry.made, entry.computed)
+
+
+@lru_cache(maxsize=256)
+def _computed_columns(
+    name: str, columns: Schema, made: tuple[str, ...], computed: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, Expression], ...]:
+    readable = Schema(tuple(f for f in columns if f.name not in made))
+    found = []
+    for column, text in computed:
+        script = Script(f"SELECT {text}")
+        syntax = parse_one(script.text).expressions[0]
+        bound = bind_computed_column(syntax, name, readable, new_context(script, Catalog()))
+        type_ = columns.find(column).type
+        found.append((column, bound if bound.type == type_ else Cast(bound, type_)))
+    return tuple(found)
+
+
+def with_computed_values(entry: StreamEntry, record: Record) -> Record:
+    """Return a row with the values of the computed columns, which are not given."""
+    if not entry.computed:
+        return record
+    columns, values = entry.columns.under(entry.name), list(record)
+    for name, expression in computed_columns(entry):
+        values[entry.columns.names.index(name)] = evaluate(expression, columns, record)
+    return tuple(values)
 
 
 @lru_cache(maxsize=256)  # each INSERT asks for them

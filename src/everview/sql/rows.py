@@ -45,7 +45,7 @@ def bind_inserted_rows(
 def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, given: int) -> list[Field]:
     """Return the columns that are filled, where so many values are given.
 
-    Columns that are stamped on ARRIVAL may be left out: a value for one can only be NULL.
+    Columns that are stamped on ARRIVAL or computed may be left out: a value for one can only be NULL.
     """
     names = node.args.get("columns")
     if names is None:
@@ -70,7 +70,7 @@ def _targets(node: exp.Expr, entry: StreamEntry | TableEntry, script: Script, gi
 
 def _why_required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
     """Return why a column cannot be NULL, if that is so."""
-    if _is_stamped(field, entry):
+    if _why_made(field, entry) is not None:
         return None
     if isinstance(entry, StreamEntry) and field.timeline is not None:
         return "time line"
@@ -79,8 +79,13 @@ def _why_required(field: Field, entry: StreamEntry | TableEntry) -> str | None:
     return "NOT NULL column" if field.name in entry.not_null else None
 
 
-def _is_stamped(field: Field, entry: StreamEntry | TableEntry) -> bool:
-    return isinstance(entry, StreamEntry) and field.name in entry.stamped
+def _why_made(field: Field, entry: StreamEntry | TableEntry) -> str | None:
+    """Return how a column gets its value, if no value can be given."""
+    if not isinstance(entry, StreamEntry) or field.name not in entry.made:
+        return None
+    if field.name in entry.stamped:
+        return f"the clock stamps '{field.name}' on ARRIVAL, so no value can be given"
+    return f"the column '{field.name}' is computed, so no value can be given"
 
 
 def _require_value(
@@ -99,12 +104,8 @@ def _inserted_value(
         else bind_constant(node, target, context)
     )
     _require_value(value, target, entry, node, context.script)
-    if value is not None and _is_stamped(target, entry):
-        raise context.script.error(
-            f"the clock stamps '{target.name}' on ARRIVAL, so no value can be given",
-            node,
-            next_step="leave it out, or write DEFAULT",
-        )
+    if value is not None and (why := _why_made(target, entry)) is not None:
+        raise context.script.error(why, node, next_step="leave it out, or write DEFAULT")
     return value
 
 
@@ -137,7 +138,7 @@ def bind_constant(node: exp.Expr, target: Field, context: Context, where: str = 
 def _fit_constant(value: object, bound: Expression, target: Field, node: exp.Expr, script: Script) -> object:
     if value is None:
         return None
-    if not _fits(bound.type, target.type):
+    if not is_storable(bound.type, target.type):
         raise script.error(f"the column '{target.name}' takes {target.type}, not {bound.type}", node)
     fitted = convert_for_storage(value, bound.type, target.type)
     if fitted is None:
@@ -150,7 +151,7 @@ def _fit_constant(value: object, bound: Expression, target: Field, node: exp.Exp
     return fitted
 
 
-def _fits(source: T.DataType, target: T.DataType) -> bool:
+def is_storable(source: T.DataType, target: T.DataType) -> bool:
     """Return whether a value of one type may be stored as another: numbers as numbers, text as its value."""
     if source == target or source == T.VOID:
         return True
@@ -174,7 +175,7 @@ def match_query_columns(
             node.args["query"],
         )
     for source, target in zip(schema, targets, strict=True):
-        if not _fits(source.type, target.type):
+        if not is_storable(source.type, target.type):
             raise script.error(
                 f"the column '{target.name}' takes {target.type}, not {source.type}", node.args["query"]
             )
@@ -212,7 +213,7 @@ def bind_assignments(
             fitted = _fit_constant(value.value, value, target, item.expression, context.script)
             made.append((target.name, Literal(fitted, target.type)))
             continue
-        if not _fits(value.type, target.type):
+        if not is_storable(value.type, target.type):
             raise context.script.error(
                 f"the column '{target.name}' takes {target.type}, not {value.type}", item.expression
             )

@@ -22,6 +22,7 @@ from everview.storage.runs import Run, TraceId
 PARTS_BY_NAME = (
     "since", "partial", "replaced", "plans", "next", "aside", "forgotten", "bounds", "newest",
     "heard", "counts", "changed", "scheduled", "told", "event_bounds", "event_marks", "reread", "punctuated",
+    "parts",
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from everview.errors import StoreError, format_count
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan.views import KeptPlan, NextPlan, ViewStart
 from everview.storage.addresses import file_of
+from everview.storage.arrivals import PartTimes
 from everview.storage.files import MEND_OR_RESTORE, FileMissing, Files
 from everview.storage.plans import plan_path
 from everview.storage.records import decode_record, encode_record
@@ -95,7 +96,8 @@ class Manifest:
     is the greatest timestamp taken in; `batch` the batch of Spark that the step was. `newest` has the
     newest timestamp of each stream and time line, `heard` when (by the clock on the wall) a stream last had
     rows, `counts` how many of its rows were taken, late and refused, `punctuated` up to where punctuations
-    (PUNCTUATE WHEN) have said that all is known; `start` is the least timestamp of the
+    (PUNCTUATE WHEN) have said that all is known; `parts` has these times for each part of a source that has
+    parts side by side; `start` is the least timestamp of the
     first slice. `since` says from which instant on a view answers that cannot be computed from the beginning,
     and `partial` which streams it reads only from there on. `replaced` has the last replacement of each view
     by CREATE OR REPLACE. `marks` has the bounds
@@ -146,6 +148,7 @@ class Manifest:
     event_marks: Mapping[str, Mapping[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     slowest: int = INFINITY
     punctuated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, PartTimes]] = field(default_factory=dict)
 
     @property
     def seen(self) -> int:
