@@ -52,7 +52,9 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS, st.sampled_from([0, 400, 1200, 1 << 20]), st.sampled_from([3, 20, LARGE]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_reads_are_those_of_the_files(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, int]], most: int, rows: int
 ) -> None:
@@ -192,7 +194,7 @@ def test_runs_of_a_packed_file_are_kept_one_by_one(
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 40)), max_size=8), max_size=12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_trace_answers_the_same_without_them(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[int, int]]]
 ) -> None:
