@@ -21,6 +21,24 @@ settings.register_profile("slow", deadline=None, max_examples=1000, print_blob=T
 settings.load_profile("fast")
 
 
+# The files that take minutes. They go first: at the end of `make test`, no worker waits long for the other.
+LONGEST = (
+    "tests/engine/test_recovery.py",
+    "tests/engine/test_repair_of_damage.py",
+    "tests/test_documents.py",
+    "tests/engine/test_changed_plans.py",
+    "tests/engine/test_added_columns.py",
+    "tests/operators/test_kernels.py",
+    "tests/temporal/test_claims.py",
+    "tests/plan/test_lower.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write golden files anew; review the diff")
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seeds
+
 
 def one_in(
     n: int, cases: Iterable[Any], id: Callable[[Any], str] | None = None
@@ -16,3 +18,16 @@ def one_in(
         pytest.param(case, id=None if id is None else id(case), marks=[pytest.mark.slow] if i % n else [])
         for i, case in enumerate(cases)
     ]
+
+
+def seed_lanes(name: str, fast: int, more: int, many: int) -> pytest.MarkDecorator:
+    """Parametrize a test by ranges of seeds: `fast` of them in the fast lane, others in the slow one.
+
+    The slow lane has `more` in `make test`, and `many` in `make fuzz`.
+    """
+    rest = len(seeds(more, many))
+    lanes = [
+        pytest.param(range(fast), id="fast"),
+        pytest.param(range(fast, fast + rest), id="slow", marks=pytest.mark.slow),
+    ]
+    return pytest.mark.parametrize(name, lanes)

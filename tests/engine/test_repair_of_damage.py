@@ -27,6 +27,7 @@ from tests.engine.damages import (
     runs,
 )
 from tests.engine.feeding import Feed, everything, put, rows
+from tests.seeds import seeds
 
 pytestmark = pytest.mark.spark
 
@@ -97,10 +98,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(folder, feed, changes, finish(folder / "whole", feed, spark))
 
 
-RANDOM = 100
-
-
-@pytest.mark.parametrize("seed", range(RANDOM))
+@pytest.mark.parametrize("seed", seeds(40, 100))
 def test_random_damage_is_noticed_or_without_effect(made: Made, tmp_path: Path, seed: int) -> None:
     """Of a store that Spark has run, with its checkpoint."""
     path = made.copy(tmp_path)
@@ -109,7 +107,7 @@ def test_random_damage_is_noticed_or_without_effect(made: Made, tmp_path: Path, 
         assert read_whole(path) == read_whole(made.folder / "store"), done
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(3, 4))
 def test_random_damage_is_mended(spark: SparkSession, made: Made, tmp_path: Path, seed: int) -> None:
     """The store answers as before, or the repair says what is lost."""
     path = made.copy(tmp_path)

@@ -17,6 +17,7 @@ from tests.events.harness import EventScript
 from tests.events.properties import CATALOG, random_accepted
 from tests.events.random_queries import COLUMNS, random_feed
 from tests.events.test_worked_queries import PLAIN, WorkedQuery
+from tests.lanes import seed_lanes
 
 CONNECTION = duckdb.connect()
 
@@ -51,10 +52,7 @@ def test_worked_queries(query: WorkedQuery) -> None:
         create(entry.name, schema, list(found.elements()))
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(5), id="fast"), pytest.param(range(5, 105), id="slow", marks=pytest.mark.slow)],
-)
+@seed_lanes("seeds", 5, 50, 100)
 def test_random_queries(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed + 50_000)

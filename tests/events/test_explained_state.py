@@ -19,6 +19,7 @@ from everview.sql import bind_script, declare
 from tests.events.properties import random_catalog
 from tests.events.random_queries import random_feed
 from tests.events.test_staged import EventFeeder, compiled
+from tests.lanes import seed_lanes
 
 State = set[tuple[str, str]]  # the name of an operator, and of a part of its state
 
@@ -63,10 +64,7 @@ def kept(store: CompiledStore, seed: int, scale: int) -> State:
     return found
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(3), id="fast"), pytest.param(range(3, 60), id="slow", marks=pytest.mark.slow)],
-)
+@seed_lanes("seeds", 1, 15, 57)
 def test_random_stores_keep_nothing_that_is_not_named(seeds: range) -> None:
     for seed in seeds:
         store, scale = compiled(seed)

@@ -14,6 +14,7 @@ from tests.events.harness import EventScript
 from tests.events.properties import random_accepted
 from tests.events.random_queries import COLUMNS, LINES, random_feed
 from tests.events.test_worked_queries import QUERIES
+from tests.lanes import seed_lanes
 
 
 @pytest.mark.parametrize(
@@ -36,10 +37,7 @@ def _after(rows: Bag, line: int, instant: int) -> Bag:
     return Counter({row: n for row, n in rows.items() if row[line] > instant})  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(10), id="fast"), pytest.param(range(10, 150), id="slow", marks=pytest.mark.slow)],
-)
+@seed_lanes("seeds", 10, 60, 140)
 def test_earlier_rows_do_not_matter(seeds: range) -> None:
     """Without the rows up to an instant, the answer is the same for times that are a look-back later."""
     for seed in seeds:

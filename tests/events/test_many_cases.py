@@ -12,11 +12,9 @@ from tests.events.harness import EventScript
 from tests.events.properties import Accepted, accept, check_feed, random_accepted
 from tests.events.random_queries import random_feed
 from tests.events.test_operators import run_feed
+from tests.lanes import seed_lanes
 
-lanes = pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(8), id="fast"), pytest.param(range(8, 38), id="slow", marks=pytest.mark.slow)],
-)
+lanes = seed_lanes("seeds", 2, 10, 30)
 NEAR = "ON {0}.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND AND {0}.k = a.k"
 STREAMS = "".join(f"CREATE STREAM s{n} (k INT, ts TIMESTAMP, TIMELINE ts);" for n in range(3))
 

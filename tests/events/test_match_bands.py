@@ -11,7 +11,6 @@ import random
 from collections import Counter
 
 import polars as pl
-import pytest
 
 from everview.algebra.changes import Record
 from everview.algebra.evaluate import holds
@@ -36,16 +35,14 @@ from everview.plan.lower_joins import LoweredInput, MatchedSides, match
 from everview.storage.plans import decode_plan, encode_plan
 from everview.temporal.clocks import Clock, StreamLine
 from tests.events.driver import EventDriver
+from tests.lanes import seed_lanes
 
 TYPES = (INT, TIMESTAMP, TIMESTAMP)  # of both sides: a key, and two times, of which the second may be NULL
 SIZE = len(TYPES)
 PAIR = Schema.of(*((f"c{i}", t) for i, t in enumerate((*TYPES, *TYPES))))
 TIMES = {"left": (1, 2), "right": (SIZE + 1, SIZE + 2)}
 
-lanes = pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(60), id="fast"), pytest.param(range(60, 460), id="slow", marks=pytest.mark.slow)],
-)
+lanes = seed_lanes("seeds", 8, 120, 400)
 
 
 def time_of(position: int) -> Column:

@@ -21,9 +21,11 @@ from everview.temporal.output_bounds import event_timing
 from tests.events.properties import CATALOG, FACTS, Accepted, accept, random_accepted
 from tests.events.random_queries import Feed, RandomQuery, random_feed
 from tests.events.test_operators import run_feed
+from tests.seeds import seeds
 
 lanes = pytest.mark.parametrize(
-    "count", [pytest.param(6, id="fast"), pytest.param(40, id="slow", marks=pytest.mark.slow)]
+    "count",
+    [pytest.param(2, id="fast"), pytest.param(len(seeds(15, 40)), id="slow", marks=pytest.mark.slow)],
 )
 
 FIRST_JOIN = re.compile(r"FROM ([pqw] x\d+) (JOIN|LEFT JOIN|RIGHT JOIN|FULL JOIN) ([pqw] x\d+) ON ")

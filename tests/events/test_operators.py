@@ -25,11 +25,9 @@ from tests.events.properties import Accepted, accept, random_accepted
 from tests.events.random_queries import Feed, FeedStep, RandomQuery, random_feed
 from tests.events.test_steps import FINISH, TABLES, Run, StepDriver
 from tests.events.test_worked_queries import QUERIES, table_of
+from tests.lanes import seed_lanes
 
-lanes = pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(3), id="fast"), pytest.param(range(3, 63), id="slow", marks=pytest.mark.slow)],
-)
+lanes = seed_lanes("seeds", 2, 20, 60)
 
 
 def run_feed(accepted: Accepted, feed: Feed, seed: int, collect: bool = True) -> list[Bag]:

@@ -31,11 +31,9 @@ from tests.events.random_queries import (
     random_conjunctive_query,
     random_feed,
 )
+from tests.lanes import seed_lanes
 
-FAST, SLOW = range(12), range(12, 212)
-lanes = pytest.mark.parametrize(
-    "seeds", [pytest.param(FAST, id="fast"), pytest.param(SLOW, id="slow", marks=pytest.mark.slow)]
-)
+lanes = seed_lanes("seeds", 12, 100, 200)
 
 
 @lanes

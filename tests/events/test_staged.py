@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import pytest
-
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record
 from everview.algebra.time import INFINITY, LEAST
@@ -25,6 +23,7 @@ from everview.storage.plans import decode_plan, encode_plan
 from everview.temporal.clocks import ENDED, STORE_BOUND, LineBounds
 from tests.events.properties import random_accepted, random_catalog
 from tests.events.random_queries import COLUMNS, LATEST, LINES, Feed, random_feed
+from tests.lanes import seed_lanes
 from tests.pipeline import StagedPipeline
 
 PARTS = """
@@ -185,10 +184,7 @@ def snapshot(rows: list[ChangeRow], t: int) -> dict[Record, int]:
     return {record: n for record, n in found.items() if n}
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(4), id="fast"), pytest.param(range(4, 64), id="slow", marks=pytest.mark.slow)],
-)
+@seed_lanes("seeds", 1, 15, 60)
 def test_a_store_of_events_and_views_over_them(seeds: range) -> None:
     """Properties 2 to 5, 9 and 10 of whole stores, through stages and runs."""
     for seed in seeds:

@@ -235,6 +235,7 @@ def test_a_step_that_runs_again_is_the_same() -> None:
         assert all(parts[part].equals(frame) for part, frame in again.state[name].items())
 
 
+@pytest.mark.slow
 def test_rows_of_events_go_through_event_operators_only() -> None:
     """Trap 23: an end in a state means that nobody needs the row any more; elsewhere, that it stops counting.
 

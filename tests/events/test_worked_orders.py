@@ -22,11 +22,9 @@ from tests.events.driver import EventDriver
 from tests.events.harness import EventScript
 from tests.events.random_queries import FeedStep
 from tests.events.test_worked_queries import PLAIN, QUERIES, WorkedQuery, alarm_script, at
+from tests.lanes import seed_lanes
 
-lanes = pytest.mark.parametrize(
-    "orders",
-    [pytest.param(range(1), id="fast"), pytest.param(range(1, 12), id="slow", marks=pytest.mark.slow)],
-)
+lanes = seed_lanes("orders", 1, 4, 11)
 
 
 def random_steps(script: EventScript, rng: random.Random) -> list[FeedStep]:

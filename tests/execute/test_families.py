@@ -26,6 +26,7 @@ from everview.plan.strategies import STRATEGIES
 from everview.sql import plan_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
+from tests.lanes import one_in, seed_lanes
 from tests.sql.oracle import catalog
 
 MEMBERS = 4
@@ -136,8 +137,8 @@ def plain_row(row: dict[str, object]) -> str:
     return repr((values, sorted(sums, key=repr)))
 
 
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 6), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
+@seed_lanes("seeds", 1, 2, 5)
+@pytest.mark.parametrize("kind", one_in(5, KINDS))
 def test_a_family_equals_its_members(
     seeds: range, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from everview.storage.addresses import file_of
 from everview.storage.files import Files
 from everview.storage.runs import Run, TraceId
 from tests.plan.test_stages import BANDS, ONE_STAGE, R, S
+from tests.seeds import seeds
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 from tests.sql.queries import CASES
 
@@ -120,7 +121,7 @@ def test_fused_stages_on_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 18))
+@pytest.mark.parametrize("seed", [10 + i for i in seeds(4, 8)])
 def test_queries_on_spark_many_times(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     sqls = rng.sample([*(c.sql for c in CASES), *ONE_STAGE.values()], 20)

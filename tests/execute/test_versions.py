@@ -25,6 +25,7 @@ from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable
 from everview.temporal.update_patterns import edge
 from tests.pipeline import Pipeline, StagedPipeline
+from tests.seeds import seeds
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
 
 CATALOG = catalog()
@@ -142,6 +143,8 @@ def test_with_random_slices(left: str) -> None:
     assert len(found) == (24 if left in ("stream", "window", "slide", "sync", "istream", "instants") else 18)
     for number, plan in enumerate(found):
         check(plan, number, STRATEGIES[number % 3], in_stages=number % 4 == 0)
+        for seed in seeds(0, 3):  # in `make fuzz` only
+            check(plan, (seed + 1000) * 7 + number, STRATEGIES[seed], in_stages=seed % 2 == 0)
 
 
 def kept_versions(pipeline: Pipeline) -> tuple[P.VersionJoinOperator, Frame]:
@@ -155,7 +158,7 @@ def kept_versions(pipeline: Pipeline) -> tuple[P.VersionJoinOperator, Frame]:
 def test_versions_are_kept_as_long_as_they_are_needed_and_no_longer(left: str) -> None:
     """What is kept holds at an instant that can still come, and is no longer than that; the rest is gone."""
     plan = plan_of(JOINS["all"].format(LEFT[left]), CATALOG)
-    for seed in range(5):
+    for seed in seeds(3, 5):
         inputs, bounds = inputs_and_bounds(seed)
         pipeline = Pipeline(lower(plan), Always())
         b0 = BEFORE_ALL
@@ -172,11 +175,3 @@ def test_versions_are_kept_as_long_as_they_are_needed_and_no_longer(left: str) -
             known = [r for r in inputs["nrr"] if r.from_ <= b1]
             assert to_logical(rows, instants) == to_logical(known, instants)
             b0 = b1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("left", LEFT)
-def test_with_random_slices_many_times(left: str) -> None:
-    for number, plan in enumerate(plans(LEFT[left])):
-        for seed in range(1000, 1003):
-            check(plan, seed * 7 + number, STRATEGIES[seed % 3], in_stages=seed % 2 == 0)

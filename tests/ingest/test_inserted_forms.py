@@ -99,7 +99,7 @@ def outcome(rows: Callable[[], object], entry: TableEntry) -> object:
 
 @pytest.mark.slow
 @given(columns())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 def test_every_form_is_taken_or_refused_alike(case: tuple[T.DataType, list[object], pl.DataType]) -> None:
     target, values, type_ = case
     entry = TableEntry("t", Schema.of(("v", target)))

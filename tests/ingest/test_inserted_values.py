@@ -204,7 +204,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.sampled_from(TYPES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 def test_values_of_python_are_taken_alike(values: list[Any], type_: T.DataType) -> None:
     wanted = outcome([{"v": value} for value in values], type_)
     assert outcome([(value,) for value in values], type_) == wanted
@@ -215,7 +215,7 @@ def test_values_of_python_are_taken_alike(values: list[Any], type_: T.DataType) 
 
 @pytest.mark.slow
 @given(random_arrow.cases(TYPES))
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=list(HealthCheck))
 def test_columns_of_arrow_are_taken_as_their_values(case: tuple[pa.Array, T.DataType]) -> None:
     values, type_ = case
     found = outcome(pa.table({"v": values}), type_)

@@ -117,7 +117,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 @pytest.mark.slow
 @given(tables(), st.sampled_from(TYPES))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=list(HealthCheck))
 def test_every_row_has_its_outcome(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table, type_: T.DataType
 ) -> None:
@@ -139,7 +139,7 @@ def reason_and_text(batch: pa.RecordBatch) -> list[tuple[str, str]]:
 
 
 @given(random_arrow.cases(TYPES))
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=list(HealthCheck))
 def test_a_value_is_taken_as_from_a_dict(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[pa.Array, T.DataType]
 ) -> None:

@@ -32,6 +32,7 @@ from everview.operators.columnar.frame import (
     stack_frames,
 )
 from everview.reference.meaning import meaning
+from tests.lanes import seed_lanes
 
 DOMAIN = range(26)
 LAST = 18
@@ -53,13 +54,8 @@ class Input:
 
 
 def each_seed(variants: int) -> pytest.MarkDecorator:
-    """Parametrize a test by seeds: 8 in the fast lane, 2,000 in the slow one, divided by its variants."""
-    fast, slow = 8 // variants + 1, 2000 // variants + 1
-    lanes = [
-        pytest.param(range(fast), id="fast"),
-        pytest.param(range(fast, fast + slow), id="slow", marks=pytest.mark.slow),
-    ]
-    return pytest.mark.parametrize("seeds", lanes)
+    """Parametrize a test by seeds, divided by its variants: 4, in `make test` 400, in `make fuzz` 2,000."""
+    return seed_lanes("seeds", 4 // variants + 1, 400 // variants + 1, 2000 // variants + 1)
 
 
 def random_rows(rng: random.Random, given: Input, most: int = 7) -> list[ChangeRow]:

@@ -35,6 +35,7 @@ from everview.operators.columnar.profile import distinct_unsigned, profile_diffe
 from everview.operators.join import join_pairs
 from tests.operators import test_kernels as kernels
 from tests.operators.harness import Input, check
+from tests.seeds import seeds
 
 
 def column(*values: object, dtype: pl.DataType | type[pl.DataType] | None = None) -> list[int]:
@@ -141,7 +142,7 @@ def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashing, "_is_plain", lambda type_: False)
 
 
-SEEDS = range(60)
+SEEDS = seeds(30, 60)
 
 
 @pytest.mark.slow

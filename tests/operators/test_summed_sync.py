@@ -15,6 +15,7 @@ from everview.compile import compile_view
 from everview.operators import ScanOperator, SyncOnOperator
 from everview.operators.columnar.frame import BEFORE_ALL, Slice, make_frame
 from everview.sql import bind_script, declare
+from tests.lanes import one_in
 from tests.pipeline import StagedPipeline
 
 KEYS, UPDATES = 40, 30
@@ -57,6 +58,7 @@ def run(
     return emitted, most
 
 
+@pytest.mark.slow
 def test_sync_on_keeps_two_rows_a_key() -> None:
     given = {"s": updates(), "p": [ChangeRow((at,), at, INFINITY) for at in (500, 1_000)]}
     emitted, most = run("SELECT k, v FROM rooms SYNC ON points", given, 25)
@@ -64,7 +66,7 @@ def test_sync_on_keeps_two_rows_a_key() -> None:
     assert len(emitted) == 3 * KEYS  # the first rows, and an update of each at the second point
 
 
-@pytest.mark.parametrize("length", [25, 70, 100, 350])
+@pytest.mark.parametrize("length", one_in(4, [350, 25, 70, 100]))
 def test_sync_every_emits_per_point_and_key(length: int) -> None:
     sql = f"SELECT k, v FROM rooms SYNC EVERY INTERVAL '{EVERY}' MICROSECOND"
     given = {"s": updates()}

@@ -37,8 +37,11 @@ def refused(sql: str) -> list[str]:
     return [why for name in STREAMS if (why := refuse_correction(plan, name)) is not None]
 
 
-@pytest.mark.parametrize("case", one_in(5, [c for c in CASES if not refused(c.sql)], lambda c: c.sql))
+@pytest.mark.parametrize("case", one_in(20, CASES, lambda c: c.sql))
 def test_corrections_mean_what_the_reference_says(case) -> None:  # type: ignore[no-untyped-def]
+    """Where they are taken: `test_most_queries_take_corrections` counts how often that is."""
+    if refused(case.sql):
+        return
     plan = plan_of(case.sql, CATALOG)
     require_runnable(plan)
     for seed in range(2):

@@ -80,7 +80,7 @@ def many_rows(rng: random.Random) -> dict[str, list[ChangeRow]]:
     return found
 
 
-@pytest.mark.parametrize("case", one_in(5, CASES, lambda c: c.sql))
+@pytest.mark.parametrize("case", one_in(20, CASES, lambda c: c.sql))
 def test_queries_name_what_they_keep(case) -> None:  # type: ignore[no-untyped-def]
     view = compile_view(case.sql, CATALOG)
     named, found = explained(view), set[tuple[str, str]]()

@@ -274,11 +274,12 @@ def check_that_all_say_the_same(found: Explanation) -> None:
             assert set(said_of_all.split()) <= set(words)
 
 
-@pytest.mark.parametrize("case", one_in(4, CASES[::4], lambda c: c.sql))
+@pytest.mark.parametrize("case", one_in(10, CASES[::4], lambda c: c.sql))
 def test_all_say_the_same_of_a_query(case) -> None:  # type: ignore[no-untyped-def]
     check_that_all_say_the_same(explanation_of(WHOLE + case.sql))
 
 
+@pytest.mark.slow
 def test_all_say_the_same_of_many_queries() -> None:
     check_that_all_say_the_same(explanation_of(WHOLE + ";\n".join(case.sql for case in CASES)))
 

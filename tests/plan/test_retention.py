@@ -265,7 +265,7 @@ def test_random_queries_keep_no_row_longer_than_said(sql: str, seed: int) -> Non
     run_step_by_step(plan, seed)
 
 
-@pytest.mark.parametrize("case", one_in(5, QUERIES, lambda c: c.sql))
+@pytest.mark.parametrize("case", one_in(20, QUERIES, lambda c: c.sql))
 def test_expiry_buckets_are_said_where_there_are_any(case) -> None:  # type: ignore[no-untyped-def]
     plan = plan_of(case.sql, CATALOG)
     pipeline = Pipeline(lower(plan))

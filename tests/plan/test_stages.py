@@ -117,6 +117,7 @@ def test_what_catalyst_computes_last_is_written_without_an_exchange() -> None:
     assert {view for view, _ in found[1].writes} == {"v0", "v1"}
 
 
+@pytest.mark.slow
 def test_no_kernel_runs_twice() -> None:
     sqls = [case.sql for case in CASES]
     found = staged(*sqls)

@@ -92,7 +92,7 @@ for stranger in STRANGERS:
     stranger.meta.update(start=0, end=0)  # as the parser notes it
 
 
-@pytest.mark.parametrize("sql", one_in(5, SAMPLES))
+@pytest.mark.parametrize("sql", one_in(20, SAMPLES))
 def test_an_argument_of_another_kind_is_refused_with_its_place(sql: str) -> None:
     """A parameter in the place of any part of a query."""
     count = len(list(parse_script(sql)[0].walk()))
@@ -201,7 +201,7 @@ IDLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", one_in(5, SAMPLES))
+@pytest.mark.parametrize("sql", one_in(20, SAMPLES))
 def test_an_argument_that_is_used_matters(sql: str) -> None:
     """Without it the statement is bound to something else, or not at all."""
     whole = bound(parse_script(sql)[0], sql)

@@ -24,7 +24,7 @@ def topic(case: Case) -> str:
     return f"{case.topic}: {case}"
 
 
-@pytest.mark.parametrize("case", one_in(3, CASES, topic))
+@pytest.mark.parametrize("case", one_in(12, CASES, topic))
 def test_every_snapshot(case: Case) -> None:
     assert compared(case, rounds(1, 1)).difference is None
 

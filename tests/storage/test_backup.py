@@ -30,6 +30,7 @@ from everview.storage.store import Settings, Store
 from everview.storage.trace import Trace
 from everview.ui.cli import main
 from tests.lanes import one_in
+from tests.seeds import seeds
 
 VIEW = TraceId("view", "v")
 
@@ -131,7 +132,7 @@ def test_the_command_line(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, err.splitlines()[0]) == (1, f"{tmp_path}/full holds other files (note)")
 
 
-@pytest.mark.parametrize("seed", one_in(5, range(40)))
+@pytest.mark.parametrize("seed", one_in(8, seeds(24, 40)))
 def test_a_damaged_backup_is_not_put_back(path: Path, tmp_path: Path, seed: int) -> None:
     source = tmp_path / "b"
     backup_store(Store.open(str(path)), Files(str(source)))

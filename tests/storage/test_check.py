@@ -23,6 +23,7 @@ from everview.storage.store import Settings, Store
 from everview.storage.trace import Trace
 from everview.ui.cli import main
 from tests.lanes import one_in
+from tests.seeds import seeds
 
 TRACES = [TraceId("state", "join", "left"), TraceId("view", "v"), TraceId("inbox", "s"), TraceId("late", "s")]
 
@@ -82,7 +83,7 @@ def damage(path: Path, rng: random.Random) -> str:
     return f"{kind} {file.relative_to(path)}"
 
 
-@pytest.mark.parametrize("seed", one_in(5, range(150)))
+@pytest.mark.parametrize("seed", one_in(12, seeds(60, 150)))
 def test_damage_is_noticed_or_without_effect(good: Path, tmp_path: Path, seed: int) -> None:
     path = tmp_path / "store"
     shutil.copytree(good, path)

@@ -58,12 +58,12 @@ def test_bytes_come_back(files: Files) -> None:
 
 def test_a_frame_comes_back_with_its_types(files: Files) -> None:
     frame = odd_frame()
-    size = files.write_frame("runs/x.arrow", frame)
+    _, size = files.save_frame("runs/x.arrow", frame)
     back = files.read_frame("runs/x.arrow", rows=3)
     assert back.schema == frame.schema
     assert back.equals(frame)
     assert [f.bytes for f in files.list_files("runs")] == [size]
-    files.write_frame("runs/none.arrow", frame.clear())
+    files.save_frame("runs/none.arrow", frame.clear())
     assert files.read_frame("runs/none.arrow", rows=0).schema == frame.schema
 
 
@@ -82,9 +82,9 @@ def test_every_type_that_arrow_knows_comes_back(files: Files, codec: Any) -> Non
 def test_a_frame_outlives_its_file(files: Files) -> None:
     """A reader may still look at a run that is cleaned away, or written again."""
     frame = pl.DataFrame({"v": range(10_000), "t": [f"text that is not short {i}" for i in range(10_000)]})
-    files.write_frame("x.arrow", frame)
+    files.save_frame("x.arrow", frame)
     back, other = files.read_frame("x.arrow"), files.read_frame("x.arrow", ["t"])
-    files.write_frame("x.arrow", frame.reverse())
+    files.save_frame("x.arrow", frame.reverse())
     assert files.read_frame("x.arrow").equals(frame.reverse())
     files.delete("x.arrow")
     assert back.equals(frame)
@@ -92,7 +92,7 @@ def test_a_frame_outlives_its_file(files: Files) -> None:
 
 
 def test_some_columns_and_rows_of_a_frame(files: Files) -> None:
-    files.write_frame("x.arrow", odd_frame())
+    files.save_frame("x.arrow", odd_frame())
     back = files.read_frame("x.arrow", ["text", "not there"], pl.col("_until") > 1, rows=3)
     assert back.to_dict(as_series=False) == {"text": ["", None]}
 
@@ -140,7 +140,7 @@ def test_a_root_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_odd_roots(tmp_path: Path) -> None:
     for name in ("a b%20c", "*[x]?", "🚗", "o'clock"):
         files = Files(str(tmp_path / name))
-        files.write_frame("runs/x.arrow", odd_frame())
+        files.save_frame("runs/x.arrow", odd_frame())
         assert files.read_frame("runs/x.arrow").height == 3
         assert (tmp_path / name / "runs" / "x.arrow").exists()
 
@@ -229,7 +229,7 @@ def test_a_full_disk_of_the_system_itself(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(files, "_write_temporary", write_to_full)
     with pytest.raises(StoreError, match="there is no space left to write"):
-        files.write_frame("x.arrow", odd_frame())
+        files.save_frame("x.arrow", odd_frame())
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 10, 200, -1])
 def test_a_truncated_frame_is_named(tmp_path: Path, cut: int, frame: pl.DataFrame) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", frame)
+    files.save_frame("x.arrow", frame)
     files.write("x.arrow", files.read("x.arrow")[:cut])
     with pytest.raises(
         StoreError, match=rf"{tmp_path}/x\.arrow is damaged: .*\n  next: everview repair mends it"
@@ -267,7 +267,7 @@ def test_a_truncated_frame_is_named(tmp_path: Path, cut: int, frame: pl.DataFram
 
 def test_another_frame_under_the_same_name_is_named(tmp_path: Path) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", odd_frame())
+    files.save_frame("x.arrow", odd_frame())
     with pytest.raises(StoreError, match="it has 3 rows, and was written with 5"):
         files.read_frame("x.arrow", rows=5)
 

@@ -52,7 +52,9 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS, st.sampled_from([0, 400, 1200, 1 << 20]), st.sampled_from([3, 20, LARGE]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_reads_are_those_of_the_files(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, int]], most: int, rows: int
 ) -> None:
@@ -63,7 +65,7 @@ def test_reads_are_those_of_the_files(
         for action, path, seed in actions:
             frame = numbers(seed, rows)
             if action == "write":
-                files.write_frame(path, frame)
+                files.save_frame(path, frame)
                 there[path] = frame
             elif action == "replace":
                 replace_from_outside(files, path, frame)
@@ -87,7 +89,7 @@ def test_reads_are_those_of_the_files(
 def replace_from_outside(files: Files, path: str, frame: pl.DataFrame) -> None:
     """Write a file as another process does: this one is not told."""
     other = files.below("elsewhere")
-    other.write_frame("x.arrow", frame)
+    other.save_frame("x.arrow", frame)
     full, data = files.full_path(path), other._mapped("x.arrow").to_pybytes()[:-8]
     os.makedirs(os.path.dirname(full), exist_ok=True)
     Path(f"{full}.new").write_bytes(data + seal(path, memoryview(data)))
@@ -99,7 +101,7 @@ def test_a_second_read_decodes_nothing(
     tmp_path: Path, caches: tuple[FrameCache, FrameCache], monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", numbers(1, rows))
+    files.save_frame("x.arrow", numbers(1, rows))
     files.read_frame("x.arrow")
     assert [len(cache) for cache in caches] == ([1, 0] if rows == 3 else [0, 1])
     monkeypatch.setattr(files_module, "decode_frame", None)
@@ -123,7 +125,7 @@ def test_damage_is_noticed_although_the_frame_is_kept(
     tmp_path: Path, caches: tuple[FrameCache, FrameCache], rows: int
 ) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", numbers(1, rows))
+    files.save_frame("x.arrow", numbers(1, rows))
     files.read_frame("x.arrow")
     data = bytearray((tmp_path / "x.arrow").read_bytes())
     data[len(data) // 2] ^= 1
@@ -146,7 +148,7 @@ def test_a_file_that_was_copied_over_another_has_another_version(tmp_path: Path)
 
 def test_who_changes_a_frame_changes_his_own(tmp_path: Path, caches: tuple[FrameCache, FrameCache]) -> None:
     files = Files(str(tmp_path))
-    files.write_frame("x.arrow", numbers(1, 3))
+    files.save_frame("x.arrow", numbers(1, 3))
     for _ in range(3):
         found = files.read_frame("x.arrow")
         assert found.equals(numbers(1, 3))
@@ -157,9 +159,9 @@ def test_a_deleted_file_takes_no_space(tmp_path: Path, caches: tuple[FrameCache,
     """Small files are not mapped; larger ones are let go at the next read after they were deleted."""
     files = Files(str(tmp_path))
     for name in ("own.arrow", "other.arrow", "third.arrow"):
-        files.write_frame(name, numbers(1, LARGE))
+        files.save_frame(name, numbers(1, LARGE))
         files.read_frame(name)
-    files.write_frame("small.arrow", numbers(1, 3))
+    files.save_frame("small.arrow", numbers(1, 3))
     files.read_frame("small.arrow")
     assert mapped_files(tmp_path) == {"own.arrow", "other.arrow", "third.arrow"}
     files.delete("own.arrow")
@@ -192,7 +194,7 @@ def test_runs_of_a_packed_file_are_kept_one_by_one(
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 40)), max_size=8), max_size=12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_trace_answers_the_same_without_them(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[int, int]]]
 ) -> None:

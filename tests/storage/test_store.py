@@ -347,6 +347,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_kill_a_writer_at_any_moment(tmp_path: Path) -> None:
     """After kill -9 the store is whole, holds each step just once, and can be written at once."""
     rng = random.Random(5)

@@ -32,6 +32,7 @@ from everview.storage.files import FileMissing, Files
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
 from everview.temporal.expiry import ExpiryBuckets
+from tests.lanes import seed_lanes
 
 ID = TraceId("state", "Join 3", "left", 5)
 EMPTY = make_frame({"v": pl.Series([], dtype=pl.Int64)}, [])
@@ -58,13 +59,7 @@ def random_rows(rng: random.Random, low: int, signed: bool) -> Frame:
     return make_frame({"v": pl.Series(rows, dtype=pl.Int64)}, times)
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(range(25), id="fast"),
-        pytest.param(range(25, 500), id="slow", marks=pytest.mark.slow),
-    ],
-)
+@seed_lanes("seeds", 8, 120, 475)
 def test_a_trace_equals_a_plain_list(seeds: range) -> None:
     for seed in seeds:
         check_against_a_plain_list(random.Random(seed))

@@ -139,7 +139,7 @@ def points(draw: st.DrawFn) -> N.Node:
 
 
 @given(points(), st.integers(0, 10**6))
-@settings(max_examples=10 * settings().max_examples, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5 * settings().max_examples, suppress_health_check=list(HealthCheck))
 def test_whatever_sync_on_takes_is_inserted_on_time(plan: N.Node, seed: int) -> None:
     try:
         require_runnable(N.SynchronizeOn(S, plan))
@@ -209,7 +209,7 @@ def sides(draw: st.DrawFn) -> N.Node:
 
 
 @given(st.sampled_from([N.Intersection, N.MaxUnion]), sides(), sides(), st.integers(0, 10**6))
-@settings(max_examples=6 * settings().max_examples, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=list(HealthCheck))
 def test_both_sides_of_a_set_operation_are_on_time(
     kind: Callable[[N.Node, N.Node], N.Node], left: N.Node, right: N.Node, seed: int
 ) -> None:

@@ -186,7 +186,7 @@ def test_keys_of_queries() -> None:
 
 @pytest.mark.slow
 @given(queries(), st.lists(st.integers(0, 10**6), min_size=2, max_size=2))
-@settings(max_examples=150)
+@settings(max_examples=4 * settings().max_examples)
 def test_keys_of_random_queries(sql: str, seeds: list[int]) -> None:
     check(sql, seeds)
 

@@ -16,7 +16,7 @@ from everview.ingest.differences import MOST_REPORTED
 # What comes after a key, if it is neither an object nor an array; and arrays of such values.
 _VALUE = r'"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^"{}\[\],]*)'
 _ARRAY = r'(?s)\[[^\[\]{}"]*(?:"(?:[^"\\]|\\.)*"[^\[\]{}"]*)*\]'
-_MOST_OUTLINES = 1_000  # examined among the rows of one task
+_MOST_OUTLINES = 1_000  # the different outlines that a task examines
 _LONGEST = 100  # characters of a key that are reported
 
 

@@ -197,7 +197,10 @@ class StreamRewind:
         return column(self.entry.columns.names.index(self.entry.timelines[0].column))
 
     def _known_newest(self) -> Mapping[str, int]:
-        """Return the newest timestamps that are known without reading the rows that are read anyway."""
+        """Return the newest timestamps of the manifest that still count after the rewind.
+
+        There are none where all rows are read again, because files have changed or rows are rejected.
+        """
         newest = self.kept.manifest.newest.get(self.entry.name, {})
         unread = self.entry.source is not None and not reads_files(self.entry)
         if unread:

@@ -12,7 +12,13 @@ from everview.temporal.clocks import Clock
 
 @dataclass(frozen=True, eq=False)
 class ConstantOperator(Operator):
-    """Rows that hold from the least chronon for ever."""
+    """Rows that hold from the least chronon for ever. It has no input and no state.
+
+    >>> from everview.algebra.types import INT, STRING
+    >>> two = ConstantOperator(((1, "a"), (2, "b")), (INT, STRING))
+    >>> two.kind, two.inputs, [str(t) for t in two.types]
+    ('Constant', (), ['INT', 'STRING'])
+    """
 
     records: tuple[Record, ...]
     of: tuple[DataType, ...]

@@ -18,6 +18,12 @@ class ScanOperator(Operator):
 
     With the source "arrivals", the rows of a stream that came in a step. With `since`, only rows that begin
     after it: an operator over such a scan does not share its state with one that has read the earlier rows.
+
+    >>> from everview.algebra.types import INT
+    >>> ScanOperator("s", (INT,)) == ScanOperator("s", (INT,)), ScanOperator("s", (INT,)).inputs
+    (True, ())
+    >>> ScanOperator("s", (INT,)) == ScanOperator("s", (INT,), since=9)
+    False
     """
 
     relation: str

@@ -99,7 +99,7 @@ class ViewChange(CatalogChange):
         kept = {name: start for name, start in manifest.starts.items() if name != self.entry.name}
         views = self.compiled(kept)
         old, entry = self.before.plans, self.old_entry
-        longer = entry is not None and self.entry.remembers_more(entry)  # what was forgotten is wanted now
+        longer = entry is not None and self.entry.remembers_more(entry)  # the new history is longer
         return tuple(
             name
             for name, plan in views.plans.items()

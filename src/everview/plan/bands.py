@@ -186,7 +186,7 @@ def _to_shifted(expression: Expression) -> _ShiftedTime | None:
 
 
 def _to_length(expression: Expression) -> int | None:
-    """Return the microseconds of a constant interval; -2^63, which has no opposite, is left to SQL."""
+    """Return the microseconds of a constant interval; -2^63, which cannot be negated, is left to SQL."""
     match expression:
         case Literal(int(length)) if expression.type == INTERVAL and length != -(2**63):
             return length

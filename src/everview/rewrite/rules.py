@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
     push_filter_below_sync,
     push_filter_below_window,
     push_filter_below_rows_window,
-    push_filter_below_tagged,  # before the next one: what is on the key needs no row that deletes
+    push_filter_below_tagged,  # before the next rule: a condition on the key needs no rows that delete
     fold_filter_into_tagged,
     merge_filter_into_join,
     push_condition_below_join,

@@ -109,7 +109,7 @@ class Scope:
         except (AlgebraError, CatalogError):
             raise self._unknown(name, relation) from None  # report the error of the inner scope
         if isinstance(outside, (Column, OuterColumn)):
-            return OuterColumn(outside)  # of a query further out it is wrapped once more
+            return OuterColumn(outside)  # one wrapper for each query between the column and its use
         return substitute(outside, {c: OuterColumn(c) for c in outside.columns()})
 
     def named(self, name: str, relation: str | None = None) -> Named | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def address_of(file: str, offset: int, size: int) -> str:
-    """Return what names a frame in a packed file.
+    """Return the address of a frame in a packed file.
 
     >>> address_of("views/packed-7.arrow", 64, 800)
     'views/packed-7.arrow#64+800'

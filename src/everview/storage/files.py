@@ -185,10 +185,6 @@ class Files:
         with self._explained("read", path), self._opened[0].open_input_file(self.full_path(path)) as stream:
             return bytes(stream.read())
 
-    def write_frame(self, path: str, frame: Frame) -> int:
-        """Write a frame; return its size in bytes."""
-        return self._write_sealed(path, encode_frame(frame, self.local))
-
     def save_frame(self, path: str, frame: Frame) -> tuple[str, int]:
         """Write a frame; return its path or address, and its size in bytes."""
         return self.save_encoded(path, encode_frame(frame, self.local))

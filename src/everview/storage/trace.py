@@ -140,8 +140,8 @@ class Trace:
     def compact(self, shrink: Shrink, step: int, bound: int) -> Trace:
         """Merge runs where the policy finds that worth it; no snapshot after the bound changes.
 
-        `shrink` must give the same answers when it sees some of the rows only; all that add up, or drop
-        what another row makes needless, do.
+        `shrink` may get a part of the rows only, and must not change any answer then. A function that sums
+        equal rows, or drops rows that another row makes redundant, is of this kind.
         """
         trace = self.drop_expired(bound)
         for group in merges(trace.runs, trace.policy, bound):

@@ -132,7 +132,7 @@ def _match_hashes(
         for stretch, order_in_chunk in sorted_stretches(chunk):
             groups, low, high = _equal_ranges(stretch, distinct)
             counts = high - low if copies is None else (high - low) * copies[groups]
-            # To look at all rows of the keys takes no longer than to search among them, if they are few.
+            # Where a key has few rows, to read all of them is as fast as to search among them.
             if order_in_chunk is None and (within is None or counts.sum() <= len(stretch)):
                 plain.append((groups, low + offset, high + offset))
                 continue
