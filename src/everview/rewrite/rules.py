@@ -18,6 +18,7 @@ from everview.rewrite.order_joins import order_joins
 from everview.rewrite.outer_to_inner import outer_to_inner
 from everview.rewrite.prune_columns import prune_columns
 from everview.rewrite.push_condition_below_join import push_condition_below_join
+from everview.rewrite.push_distinct_below_join import push_distinct_below_join
 from everview.rewrite.push_filter_below_aggregate import push_filter_below_aggregate
 from everview.rewrite.push_filter_below_alias import push_filter_below_alias
 from everview.rewrite.push_filter_below_distinct import push_filter_below_distinct
@@ -37,7 +38,10 @@ from everview.rewrite.push_sync_below_operators import push_sync_below_operators
 Rule = Callable[[N.Node], N.Node | None]
 
 # The rules that choose by cost: they take a `Costs` as well, ask it for flows and record their choices in it.
-BY_COST: dict[Rule, Callable[[N.Node, Costs], N.Node | None]] = {order_joins: order_joins}
+BY_COST: dict[Rule, Callable[[N.Node, Costs], N.Node | None]] = {
+    order_joins: order_joins,
+    push_distinct_below_join: push_distinct_below_join,
+}
 
 # Filters first go as far down as they can; what must stay above a join then becomes part of its condition.
 EVENT_RULES: tuple[Rule, ...] = (
@@ -81,6 +85,7 @@ RULES: tuple[Rule, ...] = (
     collapse_sync,
     push_sync_below_operators,
     order_joins,
+    push_distinct_below_join,  # after the joins are in order: its inputs are joins no longer
     prune_columns,
 )
 """The rules for views and queries."""
