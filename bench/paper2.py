@@ -33,7 +33,7 @@ LOGS = Path("/work/shared/data")
 
 _LINK = (
     "CREATE STREAM {} (src INT, dst INT, protocol INT, ts TIMESTAMP, TIMELINE ts)"
-    " WITH (rate => 1, distinct(src) => {}, distinct(dst) => {}, distinct(protocol) => 200);"
+    " WITH (rate => 1, distinct(src) => {}, distinct(dst) => {}, distinct(protocol) => {});"
 )
 FTP, TELNET = 1, 2
 
@@ -70,18 +70,22 @@ Draw = Callable[[int, int], Given]  # the rows of all links from one second up t
 
 @dataclass(frozen=True)
 class Workload:
-    """Links with their rows: the seconds of a window and of a step, and how many sources there are."""
+    """Links with their rows: the seconds of a window and of a step, and how many values the columns have."""
 
     window: int
     step: int
-    sources: int
+    values: tuple[int, int, int]
     draw: Draw
+
+    @property
+    def sources(self) -> int:
+        return self.values[0]
 
     @property
     def catalog(self) -> Catalog:
         known = Catalog()
         for link in ("l1", "l2", "l3"):
-            for statement in bind_script(_LINK.format(link, self.sources, 10 * self.sources), known):
+            for statement in bind_script(_LINK.format(link, *self.values), known):
                 declare(statement, known)
         return known
 
@@ -93,7 +97,7 @@ def generated_links(window: int, per_source: int = 200) -> Workload:
     def draw(begin: int, end: int) -> Given:
         return {f"l{i}": _generated(begin, end, sources, per_source, i) for i in (1, 2, 3)}
 
-    return Workload(window, min(max(window // 20, 1), 10_000), sources, draw)
+    return Workload(window, min(max(window // 20, 1), 10_000), (sources, 10 * sources, per_source), draw)
 
 
 def _generated(begin: int, end: int, sources: int, per_source: int, seed: int) -> Frame:
@@ -131,7 +135,8 @@ def logged_links(window: int) -> Workload | None:
             found[name] = _link(part[:, 0], part[:, 1], part[:, 2], np.arange(begin, end) * SECOND)
         return found
 
-    return Workload(window, min(max(window // 20, 1), 10_000), len({*dns[:, 0], *ssl[:, 0]}), draw)
+    src, dst = (len({*dns[:, i], *ssl[:, i]}) for i in (0, 1))
+    return Workload(window, min(max(window // 20, 1), 10_000), (src, dst, 3), draw)
 
 
 def _read_log(file: Path, hosts: dict[str, int]) -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":

@@ -29,7 +29,7 @@ from everview.plan.estimates import flow_of_nodes
 from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
-from everview.plan.negation import choose_techniques
+from everview.plan.negation import choose_negative_tuples, choose_techniques
 from everview.plan.planned import PlannedNodes
 from everview.plan.sharing import SharingChoice, SharingOptions
 from everview.plan.statistics import Statistics, declared_statistics
@@ -69,7 +69,8 @@ class CompiledView:
     In `plan`, every view that is read is replaced by its own plan: common parts of two views are equal.
     `events` are the event streams that it reads, also through views. A view that reads any goes by the clock
     of its domain. `choices` were made by cost, from `statistics`; None if there was nothing to choose.
-    `first`: it is planned as by the releases that kept no plans. `counted`: where EXCEPT ALL counts copies.
+    `first`: it is planned as by the releases that kept no plans. `counted`: where EXCEPT ALL counts copies;
+    `negative`: the joins whose inputs have no ends.
     `sharing` has the joins that it could share with other views, `shares` the name of the one that it does.
     """
 
@@ -88,12 +89,13 @@ class CompiledView:
     shares: str = ""
     strategy: str = "UPA"
     counted: Mapping[N.Node, bool] = field(default_factory=dict, compare=False, repr=False)
+    negative: frozenset[N.Node] = field(default=frozenset(), compare=False, repr=False)
 
     @cached_property
     def lowering(self) -> Lowering:
         """The lowering of its nodes; the views that it reads are not lowered again."""
         done = {id(view.plan): (view.plan, view.physical) for view in self.reads}
-        return Lowering(self.strategy, done, self.first, self.counted)
+        return Lowering(self.strategy, done, self.first, self.counted, self.negative)
 
     @cached_property
     def compiled(self) -> P.Operator:
@@ -101,7 +103,7 @@ class CompiledView:
         if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
             return self._lowered(self.lowering, {e.name: e.output for e in self.events})
         done = {id(view.plan): (view.plan, view.compiled) for view in self.reads}
-        lowering = Lowering(self.strategy, done, self.first, self.counted)
+        lowering = Lowering(self.strategy, done, self.first, self.counted, self.negative)
         return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
@@ -298,13 +300,15 @@ def compile_better(
     events = _events_of(plan, views) if continuous else ()
     first = better.rules is FIRST_RULES
     costs = Costs(flow_of_nodes(better.find_statistics))
-    counted = choose_techniques(plan, costs) if strategy == "UPA" and not first else {}
+    chooses = strategy == "UPA" and not first
+    counted = choose_techniques(plan, costs) if chooses else {}
+    negative = choose_negative_tuples(plan, costs) if chooses else frozenset()
     choices = (*choices, *costs.choices.values())
     used = better.find_statistics().only(_relation_names(plan)) if choices else None
     return CompiledView(  # plan/: → operators
         meaning, fired, plan, reads, start,
         choices=choices, statistics=used, events=events, first=first, strategy=strategy,
-        counted=counted, sharing=sharing, shares=shares,
+        counted=counted, negative=negative, sharing=sharing, shares=shares,
     )  # fmt: skip
 
 

@@ -61,8 +61,8 @@ DOMAIN = range(LAST + 20)
 def release(rules: tuple[Any, ...], strategy: str) -> Iterator[None]:
     """A release of Everview that has these rules and this strategy."""
 
-    def lowering(_: str, views: Any, first: bool = False) -> Lowering:
-        return Lowering(strategy, views, first)
+    def lowering(_: str, views: Any, first: bool = False, *more: Any) -> Lowering:
+        return Lowering(strategy, views, first, *more)
 
     with (
         patch.object(compiling, "rewrite", lambda plan, _=(): rewrite(plan, rules)),

@@ -1,4 +1,4 @@
-"""What δ* keeps, counted: no more than is covered, and a join over it no more than that."""
+"""What is kept, counted: by δ* no more than is covered, by MAX over counts a row of each group."""
 
 from __future__ import annotations
 
@@ -51,3 +51,13 @@ def test_delta_star_keeps_a_hundredth(tmp_path: Path) -> None:
     ours, direct = (run_query(sql, load, strategy, None)[0] for strategy in ("UPA", "DIRECT"))
     assert 100 * ours.state_rows <= direct.state_rows
     assert ours.emitted <= direct.emitted
+
+
+def test_the_greatest_count_keeps_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MAX over counts, which are retracted: rows are split at the bound, and what was retracted is gone."""
+    monkeypatch.setattr(programs, "_FAN", 2)
+    load = generated_links(400, per_source=40)
+    sql = "SELECT MAX(n) AS most FROM (SELECT src, COUNT(*) AS n FROM l1 {w} GROUP BY src) q"
+    kept = run(sql, load, tmp_path, 60).traces
+    rows = [each.rows for parts in kept.values() for each in parts.get("rows", ())]
+    assert sum(rows) <= 4 * load.sources

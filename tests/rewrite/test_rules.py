@@ -18,6 +18,7 @@ from everview.plan.estimates import flow_of_nodes
 from everview.plan.statistics import declared_statistics
 from everview.reference.meaning import meaning
 from everview.rewrite import RULES, Costs, rewrite, rules_with_costs
+from everview.rewrite.cost import Flow
 from everview.rewrite.rules import Rule
 from everview.sql import bind_script, plan_of
 from everview.sql.statements import Create
@@ -113,6 +114,68 @@ def test_before_is_after(case) -> None:  # type: ignore[no-untyped-def]
 @settings(max_examples=settings().max_examples)
 def test_before_is_after_on_random_queries(sql: str, seed: int) -> None:
     check(plan_of(sql, ORACLE), seed)
+
+
+DISTINCT_JOINS = [
+    "SELECT DISTINCT {c} FROM s [RANGE 6 MICROSECONDS] JOIN r [RANGE 4 MICROSECONDS]"
+    " ON s.k = r.k AND s.v < r.v + 1",
+    "SELECT DISTINCT {c} FROM s [RANGE 6 MICROSECONDS] JOIN r ON s.k = r.k",
+    "SELECT DISTINCT {c} FROM (SELECT k, v FROM s UNION ALL SELECT k, v FROM r) AS s"
+    " JOIN r [ROWS 3] ON s.v = r.v",
+    "SELECT DISTINCT {c} FROM s [RANGE 6 MICROSECONDS] JOIN latest AS r ON s.k = r.k"
+    " JOIN s AS q ON q.v = s.v",
+]
+
+
+@pytest.mark.parametrize("columns", ["s.k", "r.v, s.v", "s.k + r.v AS x", "*"])
+@pytest.mark.parametrize("sql", DISTINCT_JOINS)
+def test_distinct_below_joins(sql: str, columns: str) -> None:
+    """Whatever it costs: DISTINCT below a join of any rows changes no answer."""
+
+    def few_distinct(node: N.Node) -> Flow:
+        rate = 0.01 if isinstance(node, N.Distinct) else 1.0
+        return Flow(rate, rate, 100 * rate, 100 * rate, (10.0,) * len(node.schema))
+
+    plan = plan_of(sql.format(c=columns), ORACLE)
+    rules = rules_with_costs(RULES, Costs(few_distinct))
+    better = rewrite(plan, rules)
+    assert "push_distinct_below_join" in better.fired
+    assert better.plan.schema == plan.schema
+    assert rewrite(better.plan, rules).plan == better.plan
+    for seed in range(4):
+        inputs = random_inputs(random.Random(seed))
+        assert meaning(better.plan, inputs, DOMAIN) == meaning(plan, inputs, DOMAIN)
+
+
+NEGATIONS = [
+    "SELECT s.v, r.v AS w FROM s {w} JOIN r {w} ON s.k = r.k WHERE NOT EXISTS"
+    " (SELECT 1 FROM r [RANGE 2 MICROSECONDS] AS q WHERE q.v = s.v)",
+    "SELECT s.v, r.v AS w FROM s {w} JOIN r {w} ON s.k = r.k WHERE r.v NOT IN"
+    " (SELECT v FROM s [RANGE 2 MICROSECONDS])",
+    "SELECT s.v, q.v AS w FROM s {w}, latest AS r, s {w} AS q WHERE s.k = r.k AND r.k = q.k AND NOT EXISTS"
+    " (SELECT 1 FROM r [RANGE 2 MICROSECONDS] AS p WHERE p.v < q.v)",
+    "SELECT s.v FROM s {w} JOIN s {w} AS r ON s.k = r.k WHERE NOT EXISTS"
+    " (SELECT 1 FROM s AS p WHERE p.v = r.v AND p.k = s.k)",
+]
+
+
+@pytest.mark.parametrize("sql", NEGATIONS)
+def test_negation_below_joins(sql: str) -> None:
+    """Whatever it costs: a negation by value below a join of any rows changes no answer."""
+
+    def many_pairs(node: N.Node) -> Flow:
+        rate = 100.0 if any(isinstance(part, N.Join) for part in node.walk()) else 1.0
+        return Flow(rate, rate, 100 * rate, 100 * rate, (10.0,) * len(node.schema))
+
+    plan = plan_of(sql.format(w="[RANGE 6 MICROSECONDS]"), ORACLE)
+    rules = rules_with_costs(RULES, Costs(many_pairs))
+    better = rewrite(plan, rules)
+    assert ("push_negation_below_join" in better.fired) == ("p.k = s.k" not in sql)
+    assert better.plan.schema == plan.schema
+    assert rewrite(better.plan, rules).plan == better.plan
+    for seed in range(4):
+        inputs = random_inputs(random.Random(seed))
+        assert meaning(better.plan, inputs, DOMAIN) == meaning(plan, inputs, DOMAIN)
 
 
 DEEP = "s"

@@ -7,7 +7,7 @@ NT uses no ends: a negative row retracts each row of a window when its end has c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -44,12 +44,14 @@ class Lowering:
 
     With `first`, the techniques are those of the releases that kept no plans with a store. `counted` says of
     nodes whether copies are counted, by cost (`negation.py`); of others it is assumed by the plan alone.
+    The inputs of the joins in `negative` have no ends.
     """
 
     strategy: str
     done: dict[int, tuple[N.Node, P.Operator]] = field(default_factory=dict)
     first: bool = False
     counted: Mapping[N.Node, bool] = field(default_factory=dict)
+    negative: Container[N.Node] = frozenset()
 
     def __call__(self, node: N.Node) -> P.Operator:
         if id(node) not in self.done:
@@ -195,11 +197,11 @@ def _rows_coalesce(plan: P.Operator) -> bool:
 def _emits_open_rows(plan: P.Operator) -> bool:
     """Return whether no row of a plan begins or ends after the slice in which it is emitted."""
     match plan:
-        case P.CopyCountsOperator():
+        case P.CopyCountsOperator() | P.NegativeTuplesOperator():
             return True
         case P.SummedSyncOperator():
             return plan.rows_of(0).waits == 0
-        case P.FilterOperator() | P.ProjectOperator() | P.UnionOperator():
+        case P.FilterOperator() | P.ProjectOperator() | P.UnionOperator() | P.JoinOperator():
             return all(_emits_open_rows(below) for below in plan.inputs)
     return False
 
@@ -370,7 +372,17 @@ def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator,
 
 @_lower_node.register
 def _(node: N.Join, lower: Lowering) -> P.Operator:
-    return joins.join(*lower.lower_inputs(node), positioned_condition(node))
+    left, right = lower.lower_inputs(node)
+    if node in lower.negative:
+        left, right = _without_ends(left), _without_ends(right)
+    return joins.join(left, right, positioned_condition(node))
+
+
+def _without_ends(side: LoweredInput) -> LoweredInput:
+    """Return an input with negative rows in place of ends."""
+    if side.rows.waits == 0:
+        return side
+    return LoweredInput(P.NegativeTuplesOperator(side.plan), InputRows(side.rows.label, waits=0))
 
 
 @_lower_node.register

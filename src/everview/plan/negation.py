@@ -1,4 +1,4 @@
-"""How EXCEPT ALL is computed, by what its inputs are estimated to bring (paper 2, 5.3.2 and 5.4.3).
+"""How EXCEPT ALL, and a join above a negation, are computed, by cost (paper 2, 5.3.2 and 5.4.3).
 
 The profile emits results with their ends; where a right row takes one away before its end, that is a
 premature end, and the profile emits and retracts pieces of time to come. To count copies emits results
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from everview.algebra import nodes as N
-from everview.rewrite.cost import Choice, CostedPlan, Costs, Flow
+from everview.rewrite.cost import Choice, CostedPlan, Costs, Flow, count_occurring, join_flow
 from everview.temporal.life import life
 
+_CLEARLY = 1.5  # times that rows with ends must cost more: what recurs is estimated as if it were independent
 _READ = 1 / 100  # what it costs to read a row of the state, of what it costs to emit one; measured
 
 
@@ -100,6 +101,63 @@ def choose_techniques(plan: N.Node, costs: Costs) -> dict[N.Node, bool]:
             costs.choices["EXCEPT ALL", node] = found
             chosen[node] = found.chosen.text != "profile"
     return chosen
+
+
+def choose_negative_tuples(plan: N.Node, costs: Costs) -> frozenset[N.Node]:
+    """Return the joins above a negation whose inputs have no ends; record the choices (paper 2, 5.4.3).
+
+    Rows with different ends are different rows to a join, also if their records are equal. Without ends they
+    are one row with a count, which a negative row lowers when one ends. Below the negation rows have ends.
+    """
+    chosen = set()
+    for node in _joins(plan):
+        if any(map(_is_negation, node.inputs)):
+            left, right = map(costs.flow_of, node.inputs)
+            direct, negative = _join_costs(left, right, costs.flow_of(node))
+            names = {"rows with ends": direct, "negative tuples": negative}
+            best = "negative tuples" if _CLEARLY * negative < direct else "rows with ends"
+            what = "Join above a negation"
+            others = tuple(CostedPlan(text, cost) for text, cost in names.items() if text != best)
+            found = Choice(what, CostedPlan(best, names[best]), others, shown=best == "negative tuples")
+            costs.choices[what, node] = found
+            if best == "negative tuples":
+                chosen.add(node)
+    return frozenset(chosen)
+
+
+def _join_costs(left: Flow, right: Flow, pairs: Flow) -> tuple[float, float]:
+    """Return what a join emits, with what its inputs emit besides: over rows with ends, and without.
+
+    >>> few = Flow(1.0, 2.0, 10.0, 10.0, (100.0,))
+    >>> costs = _join_costs(few, few, join_flow(few, few, 0.01))
+    >>> costs[0] < costs[1]
+    True
+    >>> many = Flow(1.0, 2.0, 6000.0, 6000.0, (100.0,))
+    >>> costs = _join_costs(many, many, join_flow(many, many, 0.01))
+    >>> costs[0] > costs[1]
+    True
+    """
+    apart = join_flow(left, right, 1.0).rate
+    share = pairs.rate / apart if apart else 0.0
+    records = [count_occurring(side.distinct(), side.holds) for side in (left, right)]
+    changes = [side.rate + side.closed for side in (left, right)]
+    met = changes[0] * records[1] + changes[1] * records[0]
+    added = sum(n for n, side in zip(changes, (left, right), strict=True) if side.closed)
+    return pairs.rate, share * met + added
+
+
+def _is_negation(node: N.Node) -> bool:
+    while isinstance(node, (N.Project, N.Filter, N.Alias)):
+        node = node.input
+    return isinstance(node, (N.Difference, N.AntiJoin, N.StrictDifference))
+
+
+def _joins(plan: N.Node) -> Iterator[N.Join]:
+    if isinstance(plan, N.Join):
+        yield plan
+    for below in plan.inputs:
+        if not isinstance(below, N.View):
+            yield from _joins(below)
 
 
 def _differences(plan: N.Node) -> Iterator[N.Difference]:

@@ -20,9 +20,9 @@ def prune_columns(node: N.Node) -> N.Node | None:
     """Let the inputs of joins below a node have only the columns that are read."""
     match node:
         case N.Project() | N.Aggregate():
-            return N.with_inputs(node, [_narrow(node.input, _read_by(_expressions(node)))])
+            return N.with_inputs(node, [_narrow(node.input, read_columns(_expressions(node)))])
         case N.SemiJoin() | N.AntiJoin():
-            right = _cut(node.right, _read_by([node.condition]))
+            right = cut_columns(node.right, read_columns([node.condition]))
             return N.with_inputs(node, [node.left, right])
     return None
 
@@ -33,7 +33,8 @@ def _expressions(node: N.Project | N.Aggregate) -> list[Expression]:
     return [e for _, e in node.keys] + [e for _, call in node.calls for e in call.expressions]
 
 
-def _read_by(expressions: Iterable[Expression]) -> _Columns:
+def read_columns(expressions: Iterable[Expression]) -> _Columns:
+    """Return the columns that some expressions read."""
     return frozenset(column for expression in expressions for column in expression.columns())
 
 
@@ -45,17 +46,17 @@ def _narrow(node: N.Node, read: _Columns) -> N.Node:
         case N.Synchronize(below):
             return N.with_inputs(node, [_narrow(below, read)])
         case N.SynchronizeOn(below, points):
-            return N.with_inputs(node, [_cut(below, read), points])
+            return N.with_inputs(node, [cut_columns(below, read), points])
         case N.Join() | N.OuterJoin():
             needed = read | node.condition.columns()
-            return N.with_inputs(node, [_cut(side, needed) for side in node.inputs])
+            return N.with_inputs(node, [cut_columns(side, needed) for side in node.inputs])
         case N.SemiJoin() | N.AntiJoin():
-            return N.with_inputs(node, [_cut(node.left, read | node.condition.columns()), node.right])
+            return N.with_inputs(node, [cut_columns(node.left, read | node.condition.columns()), node.right])
         case N.TableJoin():
             needed = read | node.condition.columns()
             if not node.retroactive:
                 needed |= {Column.to(node.version_line)}
-            return N.with_inputs(node, [_cut(node.left, needed), node.right])
+            return N.with_inputs(node, [cut_columns(node.left, needed), node.right])
         case N.Project(_, columns):
             shown = [pair for f, pair in zip(node.schema, columns, strict=True) if Column.to(f) in read]
             shown = shown or [columns[node.schema.index(_narrowest(node))]]
@@ -68,7 +69,7 @@ def _narrow(node: N.Node, read: _Columns) -> N.Node:
     return node
 
 
-def _cut(side: N.Node, read: _Columns) -> N.Node:
+def cut_columns(side: N.Node, read: _Columns) -> N.Node:
     """Return the input of a join with only the columns that are read of it, at least one."""
     side = _narrow(side, read)
     kept = [f for f in side.schema if Column.to(f) in read] or [_narrowest(side)]

@@ -18,6 +18,7 @@ from everview.rewrite.order_joins import order_joins
 from everview.rewrite.outer_to_inner import outer_to_inner
 from everview.rewrite.prune_columns import prune_columns
 from everview.rewrite.push_condition_below_join import push_condition_below_join
+from everview.rewrite.push_distinct_below_join import push_distinct_below_join
 from everview.rewrite.push_filter_below_aggregate import push_filter_below_aggregate
 from everview.rewrite.push_filter_below_alias import push_filter_below_alias
 from everview.rewrite.push_filter_below_distinct import push_filter_below_distinct
@@ -32,12 +33,17 @@ from everview.rewrite.push_filter_below_table_join import push_filter_below_tabl
 from everview.rewrite.push_filter_below_tagged import push_filter_below_tagged
 from everview.rewrite.push_filter_below_union import push_filter_below_union
 from everview.rewrite.push_filter_below_window import push_filter_below_window
+from everview.rewrite.push_negation_below_join import push_negation_below_join
 from everview.rewrite.push_sync_below_operators import push_sync_below_operators
 
 Rule = Callable[[N.Node], N.Node | None]
 
 # The rules that choose by cost: they take a `Costs` as well, ask it for flows and record their choices in it.
-BY_COST: dict[Rule, Callable[[N.Node, Costs], N.Node | None]] = {order_joins: order_joins}
+BY_COST: dict[Rule, Callable[[N.Node, Costs], N.Node | None]] = {
+    order_joins: order_joins,
+    push_distinct_below_join: push_distinct_below_join,
+    push_negation_below_join: push_negation_below_join,
+}
 
 # Filters first go as far down as they can; what must stay above a join then becomes part of its condition.
 EVENT_RULES: tuple[Rule, ...] = (
@@ -81,9 +87,14 @@ RULES: tuple[Rule, ...] = (
     collapse_sync,
     push_sync_below_operators,
     order_joins,
+    push_negation_below_join,  # after the joins are in order: a negation between them is a border
+    push_distinct_below_join,  # after the joins are in order: its inputs are joins no longer
     prune_columns,
 )
 """The rules for views and queries."""
+
+_LAST: tuple[Rule, ...] = (push_negation_below_join, prune_columns)
+"""The rules for when filters and joins are where they stay."""
 
 _MOST_ROUNDS = 100
 
@@ -116,9 +127,10 @@ class RewrittenPlan:
 
 
 def rewrite(plan: N.Node, rules: tuple[Rule, ...] = RULES) -> RewrittenPlan:
-    """Apply all rules to a plan; columns are pruned when filters and joins are where they stay."""
+    """Apply all rules to a plan; some only when filters and joins are where they stay."""
     fired: dict[str, None] = {}
-    unpruned = _rewrite(plan, tuple(rule for rule in rules if rule is not prune_columns), fired)
+    last = {rule.__name__ for rule in _LAST}
+    unpruned = _rewrite(plan, tuple(rule for rule in rules if rule.__name__ not in last), fired)
     return RewrittenPlan(_rewrite(unpruned, rules, fired), tuple(fired), unpruned)
 
 

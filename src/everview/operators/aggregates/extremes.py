@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.aggregates.events import Steps
-from everview.operators.columnar.frame import FROM, HASH, UNTIL, Frame, N, group_starts
+from everview.operators.columnar.frame import FROM, HASH, UNTIL, Frame, N, group_starts, sum_begun
 from everview.operators.columnar.hashing import Ints, from_ordered_bits, to_ordered_bits
 from everview.operators.columnar.keys import group_rows, key_hashes, match_keys
 from everview.operators.columnar.lazy import np, pl
@@ -146,9 +146,12 @@ def prune_extremes(
     """Return the rows that can still be the least or the greatest of their group after the bound.
 
     An unsigned row is dropped when another one that has begun is at least as extreme and ends no earlier.
+    Signed rows are split at the bound (paper 1): what began by then is summed, what was retracted is gone.
     """
     rows = rows.filter(pl.col(UNTIL) > bound)
-    if not signed and not rows.is_empty():
+    if signed:
+        rows = sum_begun(rows, bound)
+    elif not rows.is_empty():
         numbers = key_hashes(rows, keys)
         groups = group_rows(rows, keys, numbers).ids
         begun, until = rows[FROM].to_numpy() <= bound, rows[UNTIL].to_numpy()
