@@ -26,7 +26,7 @@ from everview.plan.statistics import declared_statistics
 from everview.rewrite import RULES
 from everview.sql import bind_script, declare, plan_of
 
-SYNCS = (P.SummedSyncOperator, P.SyncEveryOperator, P.SyncOnOperator)
+SYNCS = (P.SummedSyncOperator, P.SyncedLatestOperator, P.SyncEveryOperator, P.SyncOnOperator)
 
 Streams = Mapping[str, Frame]
 
@@ -124,7 +124,7 @@ def show(title: str, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> N
     Console(width=110).print(table)
 
 
-def _steps(seconds: int, length: float = 0.5) -> range:
+def _steps(seconds: int, length: float = 3.0) -> range:
     step = int(length * SECOND)
     return range(step, seconds * SECOND + step, step)
 
@@ -354,7 +354,7 @@ def bench_groupings() -> None:
 # A join that views share, with its cross-over
 
 JOIN = "FROM a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k"
-CONDITIONS = {"40 of 100 rows": "a.v >= 60 + {}", "2 of 100 rows": "a.u = {}"}
+CONDITIONS = {"40 of 100 rows": "a.v >= 60 + {}", "2 of 100 rows": "a.u = {}", "one key": "a.k = {}"}
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,7 @@ class JoinResult:
 
 def measure_shared_join(condition: str, views: int, runs: int = 2, rate: int = 2_000) -> JoinResult:
     """Run views of a join that differ in a constant, with joins of their own and with one."""
-    known = f"WITH (rate => {rate}, distinct(k) => 1000, distinct(v) => 100, distinct(u) => 50)"
+    known = f"WITH (rate => {rate}, distinct(k) => {rate // 2}, distinct(v) => 100, distinct(u) => 50)"
     streams = "".join(
         f"CREATE STREAM {n} (k INT, v INT, u INT, ts TIMESTAMP, TIMELINE ts) {known};" for n in "ab"
     )
@@ -376,18 +376,18 @@ def measure_shared_join(condition: str, views: int, runs: int = 2, rate: int = 2
     catalog = declared(streams + "".join(f"CREATE VIEW {n} AS {sql};" for n, sql in sqls.items()))
     separate = {name: plan(sql, catalog) for name, sql in sqls.items()}
     store = compile_store(catalog)
-    options = {name: view.sharing.options[0] for name, view in store.views.items() if view.sharing}
+    options = {name: view.sharing.options[-1] for name, view in store.views.items() if view.sharing}
     shared = {name: lower(option.lifted.plan) for name, option in options.items()}
     rng = np.random.default_rng(3)
     seconds = 15
     rows = {}
     for name in "ab":
         count = rate * seconds
-        columns = {"c0": rng.integers(0, 1000, count), "c1": rng.integers(0, 100, count),
+        columns = {"c0": rng.integers(0, rate // 2, count), "c1": rng.integers(0, 100, count),
                    "c2": rng.integers(0, 50, count)}  # fmt: skip
         instants = np.arange(1, count + 1) * SECOND // rate
         rows[name] = as_stream({n: v.astype(np.int32) for n, v in columns.items()}, instants)
-    found = alternate({"separate": separate, "shared": shared}, rows, _steps(seconds), runs)
+    found = alternate({"separate": separate, "shared": shared}, rows, _steps(seconds, 0.5), runs)
     last = seconds * SECOND
     require_equal(found["separate"], found["shared"], {n: n for n in sqls}, range(last // 3, last, last // 4))
     is_shared = all(view.shares for view in store.views.values())

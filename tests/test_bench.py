@@ -90,12 +90,13 @@ def test_groupings_over_a_finer_one_take_fewer_rows_in_figure_13_and_more_in_fig
     number: int, wins: bool
 ) -> None:
     found = measure_groupings(WORKLOADS[number], 30, runs=1)
-    own, shared = (sum(found.tuples(run)) for run in (found.separate, found.shared))
-    assert (shared < 0.6 * own) if wins else (shared > own)
+    own, shared = found.tuples(found.separate), found.tuples(found.shared)
+    assert (sum(shared) < sum(own) and shared[1] < own[1] / 5) if wins else sum(shared) > sum(own)
+    assert found.separate_cost < found.shared_cost, "so nothing is shared, and the times agree with that"
 
 
 def test_a_join_is_shared_where_filters_keep_much_and_not_where_they_drop_most() -> None:
-    much, little = (measure_shared_join(c, 6, runs=1, rate=400) for c in CONDITIONS.values())
+    much, _, little = (measure_shared_join(c, 6, runs=1, rate=400) for c in CONDITIONS.values())
     assert much.is_shared
     assert 3 * much.shared.state_rows() < much.separate.state_rows()
     assert not little.is_shared

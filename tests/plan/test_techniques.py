@@ -93,7 +93,7 @@ def test_intersect_all_counts_copies_only_where_rows_may_be_retracted() -> None:
 
 
 def test_sync_every_sums_where_rows_may_be_retracted() -> None:
-    assert kinds(compile_view(SYNC.format("latest"), CATALOG)) == ["LatestPerKey", "SummedSync"]
+    assert kinds(compile_view(SYNC.format("latest"), CATALOG)) == ["SyncedLatest"]
     assert kinds(compile_view(SYNC.format("s"), CATALOG)) == []
 
 

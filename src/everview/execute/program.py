@@ -244,6 +244,8 @@ class OperatorStep:
         """Return which rows of a part of the state a step over new rows needs; None: none."""
         if part in self.queues:
             return RowsToRead(due=(slice_.b0, slice_.b1))
+        if not self.operator.reads_part(part, slice_):
+            return None
         wanted = self.operator.parts_to_read(new)
         if wanted is not None and part not in wanted:
             return None

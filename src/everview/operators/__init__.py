@@ -35,6 +35,7 @@ from everview.operators.stamp import StampOperator
 from everview.operators.summed_sync import SummedSyncOperator
 from everview.operators.sync_every import SyncEveryOperator
 from everview.operators.sync_on import SyncOnOperator
+from everview.operators.synced_latest import SyncedLatestOperator
 from everview.operators.time_window import TimeWindowOperator
 from everview.operators.union import UnionOperator
 from everview.operators.version_anti_join import VersionAntiJoinOperator
@@ -48,6 +49,7 @@ __all__ = [
     "MatchOperator", "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator",
     "OnceOperator", "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
     "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart", "StatefulOperator",
-    "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
+    "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "SyncedLatestOperator",
+    "TimeWindowOperator",
     "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

@@ -299,6 +299,10 @@ class StatefulOperator(Operator, ABC):
         """Return the parts of the state that a step over these rows reads; None: all."""
         return None
 
+    def reads_part(self, part: str, slice_: Slice) -> bool:
+        """Return whether a part of the state is read in a slice at all."""
+        return True
+
     def ends_to_read(self, part: str, new: Sequence[Frame]) -> tuple[int, int] | None:
         """Return (b0, b1]: the ends of the rows of a part of the state that a step over these rows needs.
 

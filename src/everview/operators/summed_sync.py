@@ -66,8 +66,8 @@ class SummedSyncOperator(StatefulOperator):
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         columns = new[0].columns
         moved = new[0].with_columns(
-            pl.Series(FROM, _next_points(self.grid, new[0][FROM].to_numpy())),
-            pl.Series(UNTIL, _next_points(self.grid, new[0][UNTIL].to_numpy())),
+            pl.Series(FROM, next_points(self.grid, new[0][FROM].to_numpy())),
+            pl.Series(UNTIL, next_points(self.grid, new[0][UNTIL].to_numpy())),
         )
         moved = moved.filter(pl.col(FROM) < pl.col(UNTIL))
         waited = state["waiting"].filter((pl.col(UNTIL) > slice_.b0) & (pl.col(UNTIL) <= slice_.b1))
@@ -88,7 +88,7 @@ def _wait(rows: Frame) -> Frame:
     )
 
 
-def _next_points(grid: Grid, times: np.ndarray) -> np.ndarray:
+def next_points(grid: Grid, times: np.ndarray) -> np.ndarray:
     """Return for each instant the first grid point at or after it; the ends of time stay."""
     apart = np.mod(grid.origin - np.where(times == LEAST, 0, times), grid.step)
     reached = np.where(apart > INFINITY - np.maximum(times, 0), INFINITY, times + apart)

@@ -296,6 +296,21 @@ def _(operator: P.LatestPerKeyOperator, inputs: Sequence[Flow], known: Statistic
 
 
 @_estimate.register
+def _(operator: P.SyncedLatestOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
+    """At a point each key that has new rows is replaced once; of its rows only the last one waits."""
+    (flow,) = inputs
+    grain = operator.grid.step / SECOND
+    keys = flow.distinct(operator.key)
+    deletes = operator.input.outputs[-1] if isinstance(operator.input, P.ProjectOperator) else None
+    kept = 1.0 if deletes is None else 1 - estimate_share(deletes, flow.values)
+    holds = count_occurring(keys, flow.holds) * kept
+    changed = _touched(keys, flow.rate, grain)
+    rate = changed * kept + holds / keys * changed
+    made = Flow(rate, rate, holds, holds, flow.values[:-1], max(grain, flow.grain))
+    return _with_state(operator, made, inputs, {"open": holds, "waiting": changed * grain}, flow.rate)
+
+
+@_estimate.register
 def _(operator: P.SyncOnOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
     flow, points = inputs
     gap = 1 / points.rate if points.rate else known.span

@@ -171,7 +171,17 @@ def _(node: N.Union, lower: Lowering) -> P.Operator:
 
 @_lower_node.register
 def _(node: N.Synchronize, lower: Lowering) -> P.Operator:
-    """Rows that may be retracted wait for their point, so that they cancel; others go on at once."""
+    """Rows that may be retracted wait for their point, so that they cancel; others go on at once.
+
+    The rows of a tagged stream wait before they are tagged: of each key only the last one counts.
+    """
+    tagged = _tagged_stream(node.input)
+    if tagged is not None and lower.has_signed_rows(node.input):
+        latest = lower(tagged)
+        assert isinstance(latest, P.LatestPerKeyOperator)
+        return P.SyncedLatestOperator(
+            latest.input, latest.key, latest.order, grid=node.grid, rows=latest.rows
+        )
     if lower.has_signed_rows(node.input):
         below = lower.lower_input(node.input)
         one = isinstance(below.plan, P.StatefulOperator) and not below.plan.keys
@@ -194,10 +204,20 @@ def _rows_coalesce(plan: P.Operator) -> bool:
     return False
 
 
+def _tagged_stream(node: N.Node) -> N.Tagged | None:
+    """Return the tagged stream that a node is, perhaps under other names."""
+    match node:
+        case N.Tagged():
+            return node
+        case N.View(_, below) | N.Alias(below):
+            return _tagged_stream(below)
+    return None
+
+
 def _emits_open_rows(plan: P.Operator) -> bool:
     """Return whether no row of a plan begins or ends after the slice in which it is emitted."""
     match plan:
-        case P.CopyCountsOperator() | P.NegativeTuplesOperator():
+        case P.CopyCountsOperator() | P.NegativeTuplesOperator() | P.SyncedLatestOperator():
             return True
         case P.SummedSyncOperator():
             return plan.rows_of(0).waits == 0

@@ -21,10 +21,12 @@ from everview.algebra.text import expression_sql
 from everview.plan.estimates import Estimates
 from everview.plan.lower import Lowering
 from everview.plan.statistics import Statistics
-from everview.rewrite.cost import Choice, CostedPlan
+from everview.rewrite.cost import Choice, CostedPlan, Work
 from everview.rewrite.lift_conditions import LiftedPlan, lift_conditions
 
-_LOOK = 0.1  # what it costs to look at a row of a shared join: a filter of Catalyst, measured
+# Measured beside a row that is written to a state, `python -m bench shared_join`: the c of paper 5's Σ T·c.
+_EMIT = 0.15  # to emit a row, or to probe a pair
+_LOOK = 0.03  # to look at a row of a shared join, in a filter above it
 _WORTH = 0.9  # of the cost of separate joins; closer than this estimates do not tell
 
 
@@ -75,14 +77,14 @@ def find_options(
     if not lifted:
         return SharingOptions((), joins)
     estimates = Estimates(find_statistics())
-    costs = {part: estimates(part).work.total for part in _parts(plan)}
+    costs = {part: _weigh(estimates(part).work) for part in _parts(plan)}
     options = []
     for each in lifted:
         join = lower(dated(each.join))
         parts = _parts(join)
         looked_at = _LOOK * estimates.flow(join).rate
-        above = sum(estimates(p).work.total for p in _parts(lower(dated(each.plan))) - parts)
-        work = sum(estimates(part).work.total for part in parts)
+        above = sum(_weigh(estimates(p).work) for p in _parts(lower(dated(each.plan))) - parts)
+        work = sum(_weigh(estimates(part).work) for part in parts)
         name = lower(each.join).digest
         options.append(SharingOption(each, name, join.digest, work, above + looked_at, costs))
     return SharingOptions(tuple(options), joins)
@@ -154,6 +156,10 @@ def _choice(group: Group, own: float, shared: float, taken: bool) -> Choice:
     one = CostedPlan(f"one join for {len(group)} views, with filters above it: {shown}", shared)
     each = CostedPlan("a join for each view, over filtered inputs", own)
     return Choice("sharing", one, (each,)) if taken else Choice("sharing", each, (one,))
+
+
+def _weigh(work: Work) -> float:
+    return _EMIT * (work.emitted + work.probed) + work.written + work.rewritten
 
 
 def _parts(plan: P.Operator) -> set[P.Operator]:

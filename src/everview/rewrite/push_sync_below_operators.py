@@ -27,11 +27,15 @@ _Commuting = (
 def push_sync_below_operators(node: N.Node) -> N.Node | None:
     """Synchronize the inputs of an operator instead of its output.
 
-    An aggregation without keys has a row before the first point, and its synchronization has none.
+    An aggregation without keys has a row before the first point, and its synchronization has none. A filter
+    that stays above an operator, as HAVING does, is passed with it: alone it is where it should be.
     """
     if not isinstance(node, N.Synchronize):
         return None
     below = node.input
+    if isinstance(below, N.Filter):
+        pushed = push_sync_below_operators(N.Synchronize(below.input, node.grid))
+        return None if pushed is None else N.with_inputs(below, [pushed])
     keyed = isinstance(below, N.Aggregate) and below.keys
     if not keyed and not isinstance(below, _Commuting):
         return None
