@@ -261,6 +261,50 @@ def test_repair_reads_records_again(
         assert rows(mended.query("SELECT * FROM ever")) == {(4, "v4"): 1}
 
 
+def test_a_store_is_taken_back(broker: Broker, open_store: Open) -> None:
+    """A record far ahead had made others late: afterwards the store is as one that never read it."""
+    good, bad = (broker.create_topic(2) for _ in range(2))
+    for topic in (good, bad):
+        broker.write(topic, *numbers(1, 2, 3, 4), *numbers(1, 2, partition=1))
+    stores = {name: open_store(name, subscribe=name) for name in (good, bad)}
+    for db in stores.values():
+        for name, sql in VIEWS.items():
+            db.execute(f"CREATE VIEW {name} AS {sql.replace(', offset', '')}")
+        db.run()
+    broker.write(bad, Record("far", 1000, 1))
+    stores[bad].run()
+    for topic in (good, bad):
+        broker.write(topic, *numbers(5, 6, 7, at=4), *numbers(8, 9, 1, at=5, partition=1))
+    broker.write(bad, *numbers(3, at=1))  # it is late afterwards, too
+    stores[bad].run()
+    assert stores[bad].manifest().counts["s"] == (7, 7, 0), "all that came since are late"
+    report = str(stores[bad].rewind("2026-01-01 00:00:02", reject_after="2026-01-01 00:10:00"))
+    assert "lost" not in report
+    assert "the rows of 's' after 2026-01-01T00:10:00.000000 are rejected" in report
+    for topic in (good, bad):
+        broker.write(topic, *numbers(7, 7, at=30))
+    for db in stores.values():
+        db.run(finish=True)
+    assert stores[bad].manifest().counts["s"] == (14, 1, 1)
+    assert stores[good].manifest().counts["s"] == (14, 0, 0)
+    for name in VIEWS:
+        assert rows(stores[bad].changes(name)) == rows(stores[good].changes(name)), name
+
+
+def test_a_store_is_not_taken_back_where_records_are_gone(broker: Broker, open_store: Open) -> None:
+    topic = broker.create_topic()
+    broker.write(topic, *numbers(1, 2, 3, 4, 5, 6, 7))
+    db = open_store(subscribe=topic)
+    db.execute(EVER)
+    db.run()
+    before, answer = db.manifest(), rows(db.query("SELECT * FROM ever"))
+    broker.delete_records(topic, 2)
+    report = str(db.rewind("2026-01-01 00:00:01"))
+    assert "Kafka has removed records that 's' has read: partition 0" in report
+    assert "nothing was done" in report
+    assert (db.manifest(), rows(db.query("SELECT * FROM ever"))) == (before, answer)
+
+
 def test_a_broker_that_does_not_answer(broker: Broker, open_store: Open) -> None:
     """A view does not begin at the bound because Kafka is away for a while."""
     topic = broker.create_topic()

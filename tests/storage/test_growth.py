@@ -17,9 +17,10 @@ import everview
 from everview.algebra.time import INFINITY, WEEK
 from everview.catalog import Catalog, ViewEntry
 from everview.database import Database
-from everview.execute.housekeeping import POLICY, forget, horizons, merge
+from everview.execute.housekeeping import POLICY, forget, merge
 from everview.operators.columnar.frame import make_frame, sum_begun
 from everview.storage.files import Files
+from everview.storage.history import horizons
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 from everview.storage.trace import Trace
@@ -45,10 +46,12 @@ def catalog_of(entry: ViewEntry) -> Catalog:
     ("runs", "left", "forgotten"),
     [
         ([(60, 10), (60, 20)], ["0", "1"], None),  # too few would be left
-        ([(60, 10), (60, 20), (60, 30)], ["1", "2"], 10),
-        ([(60, 30), (60, 10), (60, 20)], ["0", "2"], 10),
+        ([(60, 10), (60, 20), (60, 30)], ["1", "2"], 19),  # all that ends at 20 or later
+        ([(60, 30), (60, 10), (60, 20)], ["0", "2"], 19),
         ([(60, 41), (60, 42), (60, 43)], ["0", "1", "2"], None),  # none is old enough
-        ([(60, 10), (60, 20), (60, 45), (60, INFINITY)], ["2", "3"], 20),
+        ([(60, 10), (60, 20), (60, 45), (60, 46)], ["2", "3"], 40),
+        # What never ends may have begun at 0: it does not count as a change of now.
+        ([(60, 10), (60, 20), (60, 45), (60, INFINITY)], ["1", "2", "3"], 19),
     ],
 )
 def test_the_last_changes_are_kept_however_old(

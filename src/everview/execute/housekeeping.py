@@ -15,15 +15,14 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from msgspec.structs import replace as replace_run
 from pyspark.sql import SparkSession
 
-from everview.algebra.time import INFINITY
-from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, ViewEntry
-from everview.execute.kept import REPLACED
+from everview.catalog import Catalog, StreamEntry, ViewEntry
 from everview.execute.pieces import merge_waiting, pieces_of
 from everview.execute.tasks import RUN_LINES, by_trace, read_lines, run_line, write_run
 from everview.operators.columnar.frame import BEFORE_ALL, Frame, consolidate_frame, sum_begun
 from everview.plan.views import next_name
 from everview.storage.compaction import Policy, merges
 from everview.storage.files import Files
+from everview.storage.history import advance_history, horizons, last_instant
 from everview.storage.manifest import Manifest
 from everview.storage.packs import move_runs, packing
 from everview.storage.runs import Run, TraceId
@@ -34,63 +33,6 @@ _ANSWERS = Policy(cancelling=True)
 MERGE_ON_DRIVER = 100_000  # rows; up to so many are merged without a Spark job
 
 _MergeGroups = list[tuple[TraceId, tuple[Run, ...], int]]  # what is merged, and up to where it is forgotten
-
-
-def horizons(manifest: Manifest, catalog: Catalog) -> dict[TraceId, int]:
-    """Return the instant up to which the changes of each view may be forgotten."""
-    ended = {
-        e.name: manifest.forgotten.get(e.name, BEFORE_ALL) if e.least_changes else seen - e.history
-        for e in catalog
-        if isinstance(e, QueryEntry)
-        and e.history < INFINITY
-        and (seen := _seen(manifest, e)) > BEFORE_ALL + e.history
-    }
-    return {
-        TraceId("view", name, part): instant
-        for name, instant in ended.items()
-        if instant > BEFORE_ALL
-        for part in ("", REPLACED)
-    }
-
-
-def _seen(manifest: Manifest, entry: QueryEntry) -> int:
-    """Return how far a view or an event stream has come: its history is counted back from there."""
-    if isinstance(entry, EventStreamEntry):
-        newest = (run.greatest_from for run in manifest.runs(TraceId("view", entry.name)))
-        known = manifest.event_bounds.get(entry.name, {}).get(entry.timelines[0], BEFORE_ALL)
-        # Without history there is no row to go by: everything up to the bound may be forgotten.
-        return min(known, max(newest, default=BEFORE_ALL if entry.history else known))
-    return min(manifest.bound, manifest.present)
-
-
-def _last_instant(run: Run, entry: object) -> int:
-    """Return the instant after which the rows of a run change nothing; rows of event streams never end."""
-    return run.greatest_from if isinstance(entry, EventStreamEntry) else run.greatest_until
-
-
-def _forgotten(manifest: Manifest, catalog: Catalog) -> dict[str, int]:
-    """Return up to which instant views forget their changes that retain a number of them in any case.
-
-    Whole runs are forgotten, the oldest first, as long as enough changes are left.
-    """
-    found = {}
-    for entry in catalog:
-        if not isinstance(entry, QueryEntry) or not entry.least_changes:
-            continue
-        seen = _seen(manifest, entry)
-        instant = manifest.forgotten.get(entry.name, BEFORE_ALL)
-        traces = [TraceId("view", entry.name, part) for part in ("", REPLACED)]
-        ends = {r.path: _last_instant(r, entry) for t in traces for r in manifest.runs(t)}
-        runs = sorted((r for t in traces for r in manifest.runs(t)), key=lambda run: ends[run.path])
-        left = sum(run.rows for run in runs)
-        for run in runs:
-            left -= run.rows
-            if left < entry.least_changes or ends[run.path] > seen - entry.history:
-                break
-            instant = max(instant, ends[run.path])
-        if instant > BEFORE_ALL:
-            found[entry.name] = instant
-    return found
 
 
 def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Manifest:
@@ -104,7 +46,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
     names = set(catalog.entries) | {next_name(view).casefold() for view in manifest.next}
     sources = {e.name.casefold() for e in catalog if isinstance(e, StreamEntry) and e.source is not None}
     manifest = replace(
-        manifest, scheduled=manifest.still_scheduled(), forgotten=_forgotten(manifest, catalog)
+        manifest, scheduled=manifest.still_scheduled(), forgotten=advance_history(manifest, catalog)
     )
     ended = horizons(manifest, catalog)
     waiting = defaultdict(set, {t: {c.number for c in cs} for t, cs in manifest.scheduled.items()})
@@ -123,7 +65,7 @@ def forget(manifest: Manifest, catalog: Catalog, operators: Iterable[str]) -> Ma
             )
         elif trace in ended:
             entry = catalog.entries.get(trace.owner)
-            changed[trace] = tuple(r for r in runs if _last_instant(r, entry) > ended[trace])
+            changed[trace] = tuple(r for r in runs if last_instant(r, entry) > ended[trace])
     left = manifest.with_traces(changed)
     return left.with_traces(pieces_of(left))
 
@@ -144,19 +86,23 @@ def refresh_answers(before: Manifest, after: Manifest, catalog: Catalog) -> Mani
     return after.with_traces(changed)
 
 
-def merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
+def merge(
+    session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog, policy: Policy | None = None
+) -> Manifest:
     """Merge small runs that have added up: one job, if there are any.
 
     Rows of streams and tables that still wait for the bound stay apart from those that have passed it, so
     that a slice reads only its own. Where many runs of them wait, they are few rows each, and merged at once.
     """
     with packing(files, manifest.step) as packed:
-        merged = _merge(session, packed, manifest, catalog)
+        merged = _merge(session, packed, manifest, catalog, policy or POLICY)
         return merged.with_traces(move_runs(merged.traces, packed, merged.step))
 
 
-def _merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog) -> Manifest:
-    manifest = manifest.with_traces(merge_waiting(manifest, files, POLICY))
+def _merge(
+    session: SparkSession, files: Files, manifest: Manifest, catalog: Catalog, policy: Policy
+) -> Manifest:
+    manifest = manifest.with_traces(merge_waiting(manifest, files, policy))
     ended = horizons(manifest, catalog)
     seen = min(manifest.bound, manifest.present)
     groups: _MergeGroups = []
@@ -166,8 +112,14 @@ def _merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cat
         horizon = seen if trace.kind == "complete" else ended.get(trace, BEFORE_ALL)
         waiting = trace.kind in ("inbox", "late", "rejected")
         passed = [r for r in runs if not waiting or r.greatest_from <= manifest.bound]
-        policy = _ANSWERS if trace.kind == "complete" else _policy(trace)
-        groups += [(trace, tuple(g), horizon) for g in merges(passed, policy, horizon)]
+        own = _ANSWERS if trace.kind == "complete" else _spread(policy, trace)
+        found = merges(passed, own, horizon)
+        if trace in ended:
+            # Rows that began before the history are summed, whenever a part of them is new.
+            old = [r for r in runs if r.greatest_from <= horizon]
+            found = merges([r for r in runs if r.greatest_from > horizon], own, horizon)
+            found += merges(old, replace(own, cancelling=True), horizon)
+        groups += [(trace, tuple(group), horizon) for group in found]
     if not groups:
         return manifest
     task = MergeTask(groups, files, manifest.step)
@@ -180,11 +132,10 @@ def _merge(session: SparkSession, files: Files, manifest: Manifest, catalog: Cat
     return manifest.with_traces(_replaced(manifest, groups, merged))
 
 
-def _policy(trace: TraceId) -> Policy:
+def _spread(policy: Policy, trace: TraceId) -> Policy:
     """Return when runs of a trace are merged; those of different views not all in the same steps."""
-    return replace(
-        POLICY, fan=POLICY.fan + zlib.crc32(trace.owner.encode("utf-8", "surrogatepass")) % POLICY.fan
-    )
+    more = zlib.crc32(trace.owner.encode("utf-8", "surrogatepass")) % policy.fan
+    return replace(policy, fan=policy.fan + more)
 
 
 def merge_inserted(files: Files, manifest: Manifest, name: str) -> Manifest:
@@ -238,6 +189,7 @@ class MergeTask:
             small = rows if rows.is_empty() else _small(trace, runs, rows, horizon)
             if not small.is_empty():
                 written = write_run(trace, small, self.files, self.step, merged=True)
+                written = written.with_begins(small) if trace.kind == "view" else written
                 step = max(run.step for run in runs)  # whether event queries have seen the rows goes by it
                 yield trace, replace_run(written, places=runs[0].places, step=step)
 

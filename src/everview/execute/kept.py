@@ -21,9 +21,7 @@ from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, N, Slice
 from everview.operators.columnar.types import series_of
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
-from everview.storage.runs import Run, TraceId
-
-REPLACED = "replaced"  # the changes of a view from before it was replaced
+from everview.storage.runs import REPLACED, Run, TraceId
 
 
 class Kept:

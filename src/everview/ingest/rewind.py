@@ -1,9 +1,9 @@
 """The rows of a stream when the store is taken back in time.
 
-Rows that begin after the bound wait in the inbox again: those that are kept there, those of files, which are
-read again, and late rows that are not late any more. A file that changed since it was read is read as it is
-now; the late and rejected rows that it had are forgotten. Which these are is known by their text: as many
-rows stay as the other files have of it.
+Rows that begin after the bound wait in the inbox again: those that are kept there, those of files and of
+Kafka, which are read again, and late rows that are not late any more. A file that changed since it was read
+is read as it is now; the late and rejected rows that it had are forgotten. Which these are is known by their
+text: as many rows stay as the other files have of it.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _untaken_rows(kept: Kept, entry: FedEntry, kind: str, part: str = "") -> Dat
 class StreamRewind:
     """A stream of a store whose bounds have fallen; `kept` has the manifest with the fallen bounds.
 
-    With `read`, its files are read again; the rows of their present state count. Rows with a timestamp after
-    `reject_after` are rejected.
+    With `read`, its files are read again; the rows of their present state count. With `records`, records of
+    Kafka are. Rows with a timestamp after `reject_after` are rejected.
     """
 
     kept: Kept
@@ -133,6 +133,7 @@ class StreamRewind:
     now: int
     to: int
     read: FilesRead | None
+    records: Replay | None = None
     reject_after: int | None = None
 
     def manifest(self) -> Manifest:
@@ -157,7 +158,7 @@ class StreamRewind:
         known, changed = self._known_newest(), dict[TraceId, tuple[Run, ...]]()
         runs = manifest.runs(inbox)
         whole = self._all_rows()
-        if whole is not None or self.read is not None:
+        if whole is not None or self.read is not None or self.records is not None:
             rows, runs, far = unite(whole, taken), (), 0
             if rows is not None and self.reject_after is not None:
                 far, rows, changed = self._left_behind(rows)
@@ -196,14 +197,18 @@ class StreamRewind:
         """The column of the first time line."""
         return column(self.entry.columns.names.index(self.entry.timelines[0].column))
 
+    @property
+    def _is_unread(self) -> bool:
+        """Whether rows of its source that do not wait cannot be had again."""
+        return self.entry.source is not None and not reads_files(self.entry) and self.records is None
+
     def _known_newest(self) -> Mapping[str, int]:
         """Return the newest timestamps of the manifest that still count after the rewind.
 
         There are none where all rows are read again, because files have changed or rows are rejected.
         """
         newest = self.kept.manifest.newest.get(self.entry.name, {})
-        unread = self.entry.source is not None and not reads_files(self.entry)
-        if unread:
+        if self._is_unread:
             return {name: min(time, self.to) for name, time in newest.items()}
         whole = self.read is not None and bool(self.read.gone or self.read.changed)
         return {} if whole or self.reject_after is not None else newest
@@ -214,9 +219,10 @@ class StreamRewind:
         if self.read is not None:
             files = [uri for uri in self.read.times if uri not in self.read.gone]
             return Replay.of_files(self.kept.files, entry, manifest, files).rows(self.kept, with_text=True)
-        unread = entry.source is not None and not reads_files(entry)
+        if self.records is not None:
+            return self.records.rows(self.kept, with_text=True)
         runs = manifest.runs(TraceId("inbox", entry.name))
-        if not runs or not (unread or self.reject_after is not None):
+        if not runs or not (self._is_unread or self.reject_after is not None):
             return None
         scan = P.ScanOperator(entry.name, entry.columns.types)
         rows = self.kept.new_rows(scan, BEFORE_ALL, INFINITY, runs)

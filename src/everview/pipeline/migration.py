@@ -23,7 +23,7 @@ from everview.compile_store import CompiledStore, compile_store
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql
 from everview.execute.failures import failure, is_of_the_machine
-from everview.execute.housekeeping import forget, horizons, refresh_answers
+from everview.execute.housekeeping import forget, refresh_answers
 from everview.execute.slices import with_plans
 from everview.execute.tasks import write_rows
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL
@@ -33,6 +33,7 @@ from everview.pipeline.writer import StoreWriter
 from everview.plan.look_back import look_back
 from everview.plan.views import KeptPlan, NextPlan, ViewStart, next_name
 from everview.rewrite import FIRST_RULES
+from everview.storage.history import horizons
 from everview.storage.manifest import Manifest
 from everview.storage.runs import Run, TraceId
 

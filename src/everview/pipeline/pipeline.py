@@ -104,6 +104,7 @@ class Pipeline(StoreWriter):
                 f"the view '{name}' was replaced in step {found.followed_from}, and its changes begin anew",
                 next_step=f"read all its changes, and go on after step {found.followed_from} or a later one",
             )
+        snapshot.require_changes(name, since)
         with explained_failures(views.sourced_entries):
             return snapshot.changes(name, encoding, since)
 

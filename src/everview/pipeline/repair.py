@@ -26,7 +26,6 @@ from everview.catalog import QueryEntry, StreamEntry, TableEntry, ViewEntry
 from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError, format_count
 from everview.execute.failures import explained_failures
-from everview.execute.kept import REPLACED
 from everview.execute.pieces import pieces_of
 from everview.execute.slices import with_plans
 from everview.ingest.changed_files import files_with_times
@@ -45,7 +44,7 @@ from everview.storage.files import Files
 from everview.storage.manifest import Manifest, Replacement
 from everview.storage.plans import PlanReader
 from everview.storage.repair import Diagnosis, RepairNotes, diagnose, readable_settings
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import REPLACED, Run, TraceId
 from everview.storage.source_log import is_whole_log, log_entries, read_files, source_offsets
 from everview.storage.store import Store, write_settings
 

@@ -1,15 +1,16 @@
 """Rewind: a store is taken back to an instant, and what came after it is worked out anew.
 
     bounds             at most the instant; the store is not at its end any more
-    streams            rows after the instant wait again: files are read again, as they are now; inserted rows
-                       and rows that wait are kept in the store; rows of other sources are lost
+    streams            rows after the instant wait again: files are read again, as they are now, and records
+                       of Kafka by the offsets that were read; inserted rows and rows that wait are kept in
+                       the store; rows of other sources are lost
     late rows          after the instant are late no longer; those up to it stay late
     tables             keep their changes, at the instants for which they were given
     views              are computed anew up to the instant, as by a backfill, and go on from there with the
                        next run; up to it they answer as before
 
 One manifest has all of it: until it is written the store is as before. Spark's log of the sources stays as it
-is, as the files that it names were read.
+is, as the files and offsets that it names were read.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from everview.execute.catalyst import long_sql
 from everview.execute.evaluate import scans_of
 from everview.execute.event_bounds import without_later_marks
 from everview.execute.failures import explained_failures
-from everview.execute.kept import REPLACED
 from everview.execute.pieces import pieces_of
 from everview.execute.tasks import write_rows
 from everview.ingest.bounds import advance_bounds
+from everview.ingest.read_kafka import reads_kafka
 from everview.ingest.reading import reads_files
-from everview.ingest.replay import FilesRead
+from everview.ingest.replay import FilesRead, Replay, is_replayable
 from everview.ingest.rewind import (
     StreamRewind,
     lowered_bounds,
@@ -48,9 +49,10 @@ from everview.pipeline.views import CatalogChange, doing_words, joined_manifest,
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
 from everview.query.rewind import RewindNotes
+from everview.storage.history import horizons
 from everview.storage.manifest import Manifest, Rewound
 from everview.storage.plans import PlanReader
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import REPLACED, Run, TraceId
 
 _REWOUND = 100  # which followers of changes are told of
 
@@ -68,6 +70,7 @@ class StoreRewind:
     before: Manifest = field(init=False)
     manifest: Manifest = field(init=False)  # with the fallen bounds
     _read: dict[str, FilesRead] = field(default_factory=dict)  # the files of streams that are read again
+    _records: dict[str, Replay] = field(default_factory=dict)  # the records of Kafka that are read again
     _views: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,6 +86,7 @@ class StoreRewind:
                 next_step="give a later --reject-after, or an earlier --to",
             )
         self._find_files()
+        self._find_records()
         self.manifest = self._with_fallen_bounds()
         self._views = tuple(self._names())
         if self.needed:
@@ -130,6 +134,17 @@ class StoreRewind:
             elif self._falls or found.changed or self._rejects(entry):
                 self._read[entry.name] = found
 
+    def _find_records(self) -> None:
+        """Find the records of Kafka that are read again, if all are there that were read."""
+        for entry in self._streams:
+            if not reads_kafka(entry) or not (self._falls or self._rejects(entry)):
+                continue
+            found = Replay.of(self.writer.session, self.writer.store.files, entry, self.before)
+            if isinstance(found, str):
+                self.notes.losses += [f"the rows of '{entry.name}' after {self._shown}: {found}"]
+            else:
+                self._records[entry.name] = found
+
     @property
     def _shown(self) -> str:
         return instant_words(self.to)
@@ -141,10 +156,7 @@ class StoreRewind:
         kept = {} if self._falls else before.next
         hidden = {next_name(name).casefold() for name in before.next if name not in kept}
         gone: dict[TraceId, tuple[Run, ...]] = {t: () for t in before.of("view") if t.owner in hidden}
-        forgotten = {name: min(instant, self.to) for name, instant in before.forgotten.items()}
-        fallen = replace(
-            lowered_bounds(before, self.to), aside=aside, next=kept, forgotten=forgotten, heard={}
-        )
+        fallen = replace(lowered_bounds(before, self.to), aside=aside, next=kept, heard={})
         changed = {name: read for name, read in self._read.items() if read.changed}
         return with_files_as_they_are(fallen.with_traces(gone), changed, self.step)
 
@@ -193,7 +205,7 @@ class StoreRewind:
                     "without the rows that are wrong, and it is read anew"
                 )
             newest = self.before.newest.get(entry.name, {}).get(entry.timelines[0].column, BEFORE_ALL)
-            unread = entry.source is not None and not reads_files(entry)
+            unread = entry.source is not None and not is_replayable(entry)
             if unread and self._falls and newest > self.to:
                 assert entry.source is not None
                 self.notes.losses.append(
@@ -270,9 +282,10 @@ class StoreRewind:
         for entry in self._streams:
             kept, read = self.writer.kept(manifest, self.catalog), self._read.get(entry.name)
             rejecting = self.reject_after if self._rejects(entry) else None
-            work = StreamRewind(kept, entry, self.step, self.writer.now(), self.to, read, rejecting)
+            records = self._records.get(entry.name)
+            work = StreamRewind(kept, entry, self.step, self.writer.now(), self.to, read, records, rejecting)
             manifest = work.manifest()
-            if read is not None:  # event queries get these rows from the files, with all others
+            if read is not None or records is not None:  # event queries get them with all others
                 trace, seen = TraceId("inbox", entry.name), manifest.seen_by_events
                 runs = tuple(replace_run(run, step=seen) for run in manifest.runs(trace))
                 manifest = manifest.with_traces({trace: runs})
@@ -296,12 +309,22 @@ class StoreRewind:
         return min((run.least_from for runs in inboxes for run in runs), default=start)
 
     def _with_earlier_definitions(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with views that were replaced after the instant: so they are after it."""
+        """Return the manifest with views that were replaced after the instant: so they are after it.
+
+        Where the history of a view begins later, nothing is known of its earlier definition.
+        """
         plans, end = self._compiled().views, self.to + 1
+        ended = horizons(self.before, self.catalog)
         for name, found in manifest.replaced.items():
-            if found.anew or found.at <= end or name not in plans:
+            if found.anew or name not in plans:
                 continue
             trace = TraceId("view", name, REPLACED)
+            if self._falls and ended.get(trace, BEFORE_ALL) > self.to:
+                replaced = {**manifest.replaced, name: replace(found, anew=True)}
+                manifest = replace(manifest.with_traces({trace: ()}), replaced=replaced)
+                continue
+            if found.at <= end:
+                continue
             rows = self.writer.kept(manifest, self.catalog).read(
                 manifest.runs(trace), plans[name].physical.types
             )

@@ -27,8 +27,7 @@ from everview.execute.evaluable import require_evaluable
 from everview.execute.evaluate import scans_of
 from everview.execute.event_bounds import with_event_bounds
 from everview.execute.failures import explained_failures
-from everview.execute.housekeeping import forget, horizons, refresh_answers
-from everview.execute.kept import REPLACED
+from everview.execute.housekeeping import forget, refresh_answers
 from everview.execute.slices import first_instant, with_plans
 from everview.execute.tasks import write_rows
 from everview.ingest.replay import Replay, lost_rows
@@ -38,8 +37,9 @@ from everview.pipeline.backfill import Backfill, BackfillProgress
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import ViewStart
 from everview.query.questions import require_going_on
+from everview.storage.history import horizons
 from everview.storage.manifest import Manifest, Replacement
-from everview.storage.runs import BACKFILL, Run, TraceId
+from everview.storage.runs import BACKFILL, REPLACED, Run, TraceId
 
 PauseSteps = Callable[[], object]
 
@@ -149,8 +149,9 @@ def change_views(
             pause()
         with writer.one_at_a_time:
             before = writer.store.manifest()
-            then, now = ((m.plans, m.next, m.aside) for m in (manifest, before))
-            stale = then != now  # a step has set a view aside, or a new plan has taken over
+            then, now = ((m.plans, m.next, m.aside, m.forgotten.keys()) for m in (manifest, before))
+            # A step has set a view aside, a new plan has taken over, or a view has begun to forget.
+            stale = then != now
             if stale:
                 change = replace(change, before=writer.compiled(change.before.catalog, change.before))
                 for name in change.entry.depends_on:
@@ -346,12 +347,28 @@ def joined_manifest(
     for name in names:
         if name in starts:
             since[name], partial[name] = starts[name].since, starts[name].streams or ()
-    forgotten = {n: t for n, t in before.forgotten.items() if n not in names or n in after.replaced}
-    after = replace(after, step=step, since=since, partial=partial, forgotten=forgotten)
+    after = replace(after, step=step, since=since, partial=partial)
+    after = replace(after, forgotten=_forgotten(change, before, after, names))
     after = replace(after, evaluated=before.seen_by_events)
     after = with_event_bounds(refresh_answers(before, after, change.catalog), backfill.views)
     after = with_plans(after.without_plans(lambda view: view in names), backfill.views, writer.store.files)
     return forget(after, change.catalog, backfill.views.operator_names())
+
+
+def _forgotten(
+    change: CatalogChange, before: Manifest, after: Manifest, names: Sequence[str]
+) -> dict[str, int]:
+    """Return where the history of views begins when some are computed anew: these have all of it again.
+
+    What was there before such a view was replaced, is kept as far back as it was.
+    """
+    found = {name: instant for name, instant in before.forgotten.items() if name not in names}
+    ended = horizons(before, change.before.catalog)
+    for name in names:
+        earlier, instant = after.replaced.get(name), ended.get(TraceId("view", name))
+        if instant is not None and earlier is not None and not earlier.anew:
+            found[name] = min(instant, earlier.at)
+    return found
 
 
 def replacement_of(

@@ -126,7 +126,7 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
             return {
                 "definition": " ".join(entry.sql.split()),
                 "keeps": "its changes and its present answer (COMPLETE)" if entry.complete else "its changes",
-                "history": _history(entry),
+                "history": _kept_history(entry, facts),
                 "update pattern": _pattern(facts.plan),
                 "watermark": _known_up_to(view_bound(facts.catalog, facts.manifest, entry.name)),
                 "note": view_note(facts.manifest, entry.name),
@@ -143,7 +143,7 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
             return {
                 "definition": " ".join(entry.sql.split()),
                 "keeps": "its rows, which are final",
-                "history": _history(entry),
+                "history": _kept_history(entry, facts),
                 "bound": "; ".join(f"{line}: {clock}" for line, clock in facts.clocks.items()),
                 "watermark": _known_up_to(view_bound(facts.catalog, facts.manifest, entry.name)),
                 "waits": "; ".join(waits),
@@ -158,6 +158,14 @@ def _known(entry: Entry, facts: Facts) -> dict[str, str]:
 def default_history(entries: Iterable[Entry]) -> str:
     """Return what is kept of the changes of new views, if one of them does not say it; else nothing."""
     return next((_history(e) for e in entries if isinstance(e, QueryEntry) and e.least_changes), "")
+
+
+def _kept_history(entry: QueryEntry, facts: Facts) -> str:
+    """Return what is kept of the changes of a view, and from when on, if some are forgotten by now."""
+    from everview.storage.history import forgotten_before
+
+    begin = forgotten_before(facts.manifest, facts.catalog, entry.name)
+    return _history(entry) if begin < LEAST else f"{_history(entry)}; kept from {instant_words(begin)} on"
 
 
 def _history(entry: QueryEntry) -> str:

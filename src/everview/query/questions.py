@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+import warnings
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +27,8 @@ from everview.execute.catalyst import long_sql, spark_schema
 from everview.execute.evaluate import evaluate_slice, scans_of
 from everview.execute.event_bounds import kept_bounds
 from everview.execute.guards import catalyst_sql
-from everview.execute.housekeeping import horizons
 from everview.execute.job import rows_of
-from everview.execute.kept import REPLACED, Kept, empty_rows
+from everview.execute.kept import Kept, empty_rows
 from everview.ingest.admit import count_corrections
 from everview.ingest.bounds import LAST
 from everview.ingest.replay import replayed_rows
@@ -40,8 +40,9 @@ from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
 from everview.sql.ordering import SortKey
 from everview.storage.files import Files
+from everview.storage.history import forgotten_before, horizons
 from everview.storage.manifest import Manifest
-from everview.storage.runs import TraceId
+from everview.storage.runs import REPLACED, TraceId
 from everview.temporal.clocks import STORE_BOUND, LineBounds, StreamLine
 from everview.temporal.keys import keys_of
 
@@ -89,6 +90,8 @@ class StoreSnapshot:
         read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
             self._require_known(name, t)
+        for name, instant in _reach(compiled.plan, self.views, t).items():
+            self._require_history(name, instant)
         plan, _ = cut_at_views(compiled.physical, {self.views[name].physical: name for name in read})
         alone = now and len(relations_of(whole, self.views)) == 1
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at, alone)
@@ -148,8 +151,7 @@ class StoreSnapshot:
         require_going_on(manifest, name, t)
         if rows_only:
             return
-        since = manifest.since.get(name, BEFORE_ALL)
-        horizon = horizons(manifest, self.catalog).get(TraceId("view", name), BEFORE_ALL)
+        since, horizon = manifest.since.get(name, BEFORE_ALL), self.horizon(name)
         if t < since:
             raise StoreError(
                 f"the view '{name}' was made when the store had run, and answers from "
@@ -160,6 +162,28 @@ class StoreSnapshot:
             raise StoreError(
                 f"the history of the view '{name}' is kept from {instant_words(horizon)} on",
                 next_step="ask AS OF a later instant, or make it with a longer history",
+            )
+
+    def horizon(self, name: str) -> Chronon:
+        """Return the instant at which the history of a view or an event stream begins."""
+        return self._horizons.get(TraceId("view", name), BEFORE_ALL)
+
+    @cached_property
+    def _horizons(self) -> Mapping[TraceId, Chronon]:
+        return horizons(self.kept.manifest, self.catalog)
+
+    def complete_from(self, name: str) -> Chronon:
+        """Return the instant from which on all changes of a view are known."""
+        return max(self.kept.manifest.since.get(name, BEFORE_ALL), self.horizon(name))
+
+    def _require_history(self, name: str, instant: Chronon) -> None:
+        """Refuse a question about the changes of a view from an instant on, if not all of them are kept."""
+        horizon = self.horizon(name)
+        if instant < horizon:
+            raise StoreError(
+                f"the question needs earlier changes of the view '{name}', and its history is kept from "
+                f"{instant_words(horizon)} on",
+                next_step="make a view of the question, or make the view with a longer history",
             )
 
     def _rows(
@@ -188,11 +212,14 @@ class StoreSnapshot:
                 times = {FROM: F.lit(t), UNTIL: F.lit(t + 1)}
                 scans[scan] = kept.rows_at(scan, tables_at).withColumns(times)
             elif isinstance(event := self.views.get(scan.relation), CompiledEventStream) and alone:
-                shown = kept.all_rows(scan).where(visible_sql(event, self.bounds))
+                shown = self._since_horizon(event.name, kept.all_rows(scan))
+                shown = shown.where(visible_sql(event, self.bounds))
                 scans[scan] = shown.withColumn(FROM, F.least(FROM, F.lit(t)))
             elif isinstance(entry, StreamEntry) and entry.source is not None:
                 own = [P.column(i) for i in range(len(scan.of))]
                 scans[scan] = self._replayed(entry, t).select(*own, *CHANGE)
+            elif isinstance(event, CompiledEventStream):
+                scans[scan] = self._since_horizon(event.name, kept.known_rows(scan, t))
             else:
                 scans[scan] = kept.known_rows(scan, t) if whole else kept.rows_at(scan, t, now)
         if not _has_kernels(plan):
@@ -205,6 +232,11 @@ class StoreSnapshot:
             runs = done.traces.get(TraceId("view", "answer"), ())
             found = Kept(kept.session, files, kept.manifest, self.catalog, kept.few).read(runs, plan.types)
             return found if sum(run.rows for run in runs) <= kept.few else found.localCheckpoint()
+
+    def _since_horizon(self, event: str, rows: DataFrame) -> DataFrame:
+        """Return the rows of an event stream in its history; in files there may be older ones beside them."""
+        horizon = self.horizon(event)
+        return rows if horizon == BEFORE_ALL else rows.where(f"{FROM} > {long_sql(horizon)}")
 
     def _replayed(self, entry: StreamEntry, t: Chronon) -> DataFrame:
         """Return the rows of a stream up to an instant, read again from its source."""
@@ -246,6 +278,23 @@ class StoreSnapshot:
         shown = found.selectExpr(*times, "n", *map(P.column, range(size)))
         return shown.toDF(*names_beside(names, "from", "until", "n"), *names)
 
+    def require_changes(self, name: str, since: int | None) -> None:
+        """Refuse the changes after a step if not all are kept; say from when on they are complete."""
+        manifest, view = self.kept.manifest, self.views[name]
+        begin = forgotten_before(manifest, self.catalog, name)
+        if since is None:
+            begin = max(begin, manifest.since.get(name, BEFORE_ALL))
+            if begin > BEFORE_ALL:
+                shown = instant_words(begin)
+                warnings.warn(f"the changes of '{name}' are complete from {shown} on", stacklevel=2)
+        elif begin > BEFORE_ALL and self._bound_of(view, kept_bounds(manifest, since)) < begin:
+            raise StoreError(
+                f"not all changes of '{name}' after step {since} are kept: its history begins at "
+                f"{instant_words(begin)}",
+                next_step=f"read all its changes, and go on after step {manifest.step}; "
+                "WITH (history => …) keeps more",
+            )
+
     def _bound_of(self, view: CompiledView, bounds: LineBounds) -> Chronon:
         """Return up to where a view or an event stream was known when the bounds were these."""
         if isinstance(view, CompiledEventStream):
@@ -261,12 +310,10 @@ class StoreSnapshot:
         if replaced is not None and not replaced.anew:
             earlier = self.kept.read(manifest.runs(TraceId("view", name, REPLACED)), plan.schema.types)
             rows = _from_on(rows, replaced.at).unionAll(earlier)
-        begin = max(
-            manifest.since.get(name, BEFORE_ALL), horizons(manifest, self.catalog).get(trace, BEFORE_ALL)
-        )
-        if begin == BEFORE_ALL:
-            return rows
-        return _from_on(rows, begin)
+        if isinstance(self.views[name], CompiledEventStream):
+            return self._since_horizon(name, rows)
+        begin = self.complete_from(name)
+        return rows if begin == BEFORE_ALL else _from_on(rows, begin)
 
 
 def _from_on(rows: DataFrame, begin: Chronon) -> DataFrame:
@@ -299,6 +346,21 @@ def _needs_history(plan: N.Node, views: Container[str]) -> bool:
         return False
     versions = isinstance(plan, N.TableJoin) and not plan.retroactive
     return versions or isinstance(plan, _WITH_HISTORY) or any(_needs_history(i, views) for i in plan.inputs)
+
+
+def _reach(plan: N.Node, views: Container[str], t: Chronon) -> dict[str, Chronon]:
+    """Return from which instant on the changes of each view matter for the answer at t."""
+    if isinstance(plan, N.View) and plan.name in views:
+        return {plan.name: t}
+    if isinstance(plan, N.Synchronize):
+        t = plan.grid.after(t) - plan.grid.step  # the last point
+    elif isinstance(plan, _WITH_HISTORY):
+        t = BEFORE_ALL
+    found: dict[str, Chronon] = {}
+    for below in plan.inputs:
+        for name, instant in _reach(below, views, t).items():
+            found[name] = min(instant, found.get(name, INFINITY))
+    return found
 
 
 def require_going_on(manifest: Manifest, view: str, t: Chronon = INFINITY) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import bisect
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from everview.algebra.time import INFINITY, LEAST
 from everview.errors import StoreError
@@ -37,8 +37,9 @@ ALL_FOLDERS = (*FOLDERS.values(), BACKFILL, PLANS)
 # Parts of the late rows of a stream, which count as its rows: late rows that were re-admitted, and rejected
 # rows that were accepted later. They begin when they count from, and have the columns of late rows.
 ADMITTED, ACCEPTED = "admitted", "accepted"
+REPLACED = "replaced"  # the part of a view with its changes from before it was replaced
 
-_PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends
+_PARTS = 8  # into so many equal parts the rows of a run are cut, by their ends or begins
 
 
 class TraceId(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
@@ -98,6 +99,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Rows without `_until` never end, rows without `_from` hold from the beginning. `ends` cuts the rows, in
     the order of their ends, into equal parts: so one can tell how many have ended without reading any.
+    `begins` does the same by their begins, of merged changes that do not all end.
     `negative` is how many rows take others back; None for rows that are no changes, but are added up.
     `sequence` is its number within `step`, which its name has; -1 if it has an own name. `arrival` is the id
     that a run of an inbox shares with its pieces, `lanes` stands for the lanes for which it has pieces (None:
@@ -119,6 +121,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     arrival: str = ""
     lanes: str | None = None
     places: tuple[int, ...] = ()
+    begins: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, path: str, frame: Frame, size: int, step: int = 0, sequence: int = -1) -> Run:
@@ -176,6 +179,28 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
             return int(bound < self.greatest_until)
         return self.rows - self.rows * (later + 1) // _PARTS
 
+    def with_begins(self, frame: Frame) -> Run:
+        """Return it with the begins that cut its rows, which are those of the frame, into equal parts."""
+        if self.greatest_until < INFINITY or self.least_from == self.greatest_from:
+            return self
+        return replace(self, begins=_equal_parts(_column(frame, FROM, LEAST)))
+
+    def parts_by_end(self) -> Iterator[tuple[int, int]]:
+        """Yield an instant and a number of rows, for parts of it: the rows of the part end then or later.
+
+        >>> list(Run("a", 16, 10, 90, 0, 9, 0, (20, 30, 40, 50, 60, 70, 80)).parts_by_end())[:3]
+        [(10, 2), (20, 2), (30, 2)]
+        """
+        yield from _parts(self.rows, (self.least_until, *self.ends))
+
+    def parts_by_begin(self) -> Iterator[tuple[int, int]]:
+        """Yield an instant and a number of rows, for parts of it: the rows of the part begin then or later.
+
+        >>> list(Run("a", 5, 10, 90, 3, 9, 0).parts_by_begin())
+        [(3, 5)]
+        """
+        yield from _parts(self.rows, (self.least_from, *self.begins))
+
     def holds(self, until_after: int | None, due: tuple[int, int] | None, at: int | None) -> bool:
         """Return whether some rows may end after an instant, end in (b0, b1], or hold at an instant."""
         return (
@@ -185,12 +210,18 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def _equal_parts(until: np.ndarray) -> tuple[int, ...]:
-    """Return the ends that cut rows into equal parts; none for a few rows."""
-    if len(until) < _PARTS:
+def _equal_parts(times: np.ndarray) -> tuple[int, ...]:
+    """Return the times that cut rows into equal parts; none for a few rows."""
+    if len(times) < _PARTS:
         return ()
-    places = [len(until) * i // _PARTS for i in range(1, _PARTS)]
-    return tuple(np.partition(until, places)[places].tolist())
+    places = [len(times) * i // _PARTS for i in range(1, _PARTS)]
+    return tuple(np.partition(times, places)[places].tolist())
+
+
+def _parts(rows: int, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield each cut, and the number of rows up to the next one."""
+    for i, instant in enumerate(cuts):
+        yield instant, rows * (i + 1) // len(cuts) - rows * i // len(cuts)
 
 
 Traces = Mapping[TraceId, tuple[Run, ...]]
