@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import polars as pl
 import pyarrow.fs as arrow_fs
@@ -38,20 +39,29 @@ _COUNTS = {T.DATE: pl.Int32, T.TIMESTAMP: pl.Int64, T.INTERVAL: pl.Int64}
 
 def to_frame(rows: Sequence[ChangeRow], types: Sequence[T.DataType]) -> Frame:
     """Return change rows as a frame with the columns c0, c1, …"""
-    columns = {
-        P.column(i): pl.Series([r.record[i] for r in rows], dtype=_COUNTS.get(t, column_type(t))).cast(
-            column_type(t)
-        )
-        for i, t in enumerate(types)
-    }
-    times = {name: pl.Series([r[i] for r in rows], dtype=pl.Int64) for i, name in enumerate(CHANGE, 1)}
-    return pl.DataFrame({**columns, **times})
+    if not rows:
+        return _empty_frame(tuple(types)).clone()
+    columns = []
+    for i, type_ in enumerate(types):
+        values, counted = [r.record[i] for r in rows], _COUNTS.get(type_)
+        column = pl.Series(P.column(i), values, dtype=counted or column_type(type_))
+        columns.append(column if counted is None else column.cast(column_type(type_)))
+    times = [pl.Series(name, [r[i] for r in rows], dtype=pl.Int64) for i, name in enumerate(CHANGE, 1)]
+    return pl.DataFrame([*columns, *times])
+
+
+@cache
+def _empty_frame(types: tuple[T.DataType, ...]) -> Frame:
+    columns = {P.column(i): column_type(t) for i, t in enumerate(types)}
+    return pl.DataFrame(schema={**columns, **dict.fromkeys(CHANGE, pl.Int64)})
 
 
 def to_rows(frame: Frame) -> list[ChangeRow]:
     """Return the rows of a frame, with instants as integers."""
-    counted = frame.with_columns(pl.col(c).to_physical() for c, t in frame.schema.items() if t.is_temporal())
-    return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in counted.rows()]
+    if frame.is_empty():
+        return []
+    columns = [c.to_physical() if c.dtype.is_temporal() else c for c in frame.get_columns()]
+    return [ChangeRow(tuple(normal(v) for v in r[:-3]), *r[-3:]) for r in pl.DataFrame(columns).rows()]
 
 
 @dataclass
