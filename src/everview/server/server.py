@@ -119,7 +119,7 @@ class Server:
     def stop(self, failure: BaseException | None = None) -> None:
         """Stop listening; let the current statement end; tell the other clients that the server stops.
 
-        With the failure of a step, they are told that.
+        If a step has failed, they get its error.
         """
         self.remove_socket()
         self._stopping = True

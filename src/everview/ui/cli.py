@@ -146,7 +146,7 @@ def changes_command(
     intervals: from when until when a row held, and how often, once it has ended.
 
     With --follow the store is watched while another process runs it. At
-    the end the last step is told, to go on after it.
+    the end it prints the number of the last step, to go on after it.
 
     everview changes parked
 

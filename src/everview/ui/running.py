@@ -75,7 +75,7 @@ class RunningStore:
     def serve(self) -> Iterator[Server]:
         """Answer other processes through the socket of the store, inside the block.
 
-        Whatever ends the block, they are told.
+        At its end, other processes are told that the server stops, or which error ended it.
         """
         self.db.hold()
         server = Server(self.summary.path, self.db)
