@@ -88,7 +88,8 @@ class Life:
             assert to_logical(self.emitted[name], DOMAIN) == wanted, VIEWS[int(name[1:])]
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=2 * settings().max_examples)
 @given(st.integers(0, 1_000_000))
 def test_views_that_come_and_go_answer_as_the_reference(seed: int) -> None:
     rng = random.Random(seed)

@@ -18,6 +18,7 @@ from everview.plan.views import ViewStart
 from everview.reference.meaning import meaning
 from everview.rewrite import RULES, lift_conditions, rewrite
 from everview.sql import bind_script, declare, plan_of
+from tests.lanes import one_in
 from tests.pipeline import StagedPipeline
 from tests.plan.measured import draw_rows, run_measured
 from tests.sql.oracle import DOMAIN, catalog, random_inputs
@@ -137,7 +138,7 @@ def test_a_view_that_begins_later_shares_no_join_with_older_ones() -> None:
 # Shared is unshared
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.sql)
+@pytest.mark.parametrize("case", one_in(20, CASES, lambda c: c.sql))
 def test_conditions_above_a_join_mean_the_same(case) -> None:  # type: ignore[no-untyped-def]
     plan = plan_of(case.sql, catalog())
     rules = tuple(rule for rule in RULES if rule.__name__ != "prune_columns")
@@ -158,7 +159,8 @@ LIVES = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=settings().max_examples)
 @given(st.integers(0, 1_000_000))
 def test_views_that_come_and_go_and_share_joins_answer_as_the_reference(seed: int) -> None:
     """Each step may create, drop or replace views; a new one is computed from the start, as in a backfill."""
@@ -214,6 +216,7 @@ def inputs_between(inputs: dict[str, list[ChangeRow]], b0: int, b1: int) -> dict
 # What it saves
 
 
+@pytest.mark.slow
 def test_ten_views_cost_less_than_twice_the_work_and_1_3_times_the_state_of_one() -> None:
     """Rows that operators with state emit and write, and keep; ten views with joins of their own beside."""
     known = streams(by_constant(LARGE, 10))
