@@ -292,7 +292,7 @@ class _StoreCompiler:
         if kept is not None and (self.stored is not None or not kept.answered):
             return own
         early = start is not None and start.streams is None  # of a release that answered nothing from views
-        if (not self.answers and kept is None) or early:
+        if (not self.answers and kept is None) or early or own.shares:  # a join that is shared stays so
             return own
         wanted = self.found if kept is None else [n for n in kept.answered if n in self.found]
         able = {n: self.found[n] for n in wanted if self.found[n].can_answer and n not in self.aside}
