@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 from everview import operators as P
@@ -24,8 +24,9 @@ from everview.catalog import (
     StreamEntry,
 )
 from everview.operators.columnar.frame import BEFORE_ALL
+from everview.plan.answers import AnsweredPlan, choose_answer, rows_to_read, work_beside
 from everview.plan.domains import clock_of_domain, in_plan_of_events
-from everview.plan.estimates import flow_of_nodes
+from everview.plan.estimates import Estimates, flow_of_nodes
 from everview.plan.explain import ExplainedEvents
 from everview.plan.lower import Lowering
 from everview.plan.lower_events import lower_events
@@ -53,6 +54,7 @@ from everview.rewrite import (
     rewrite,
     rules_with_costs,
 )
+from everview.rewrite.answer_from_view import PeeledView, answer_from_view
 from everview.sql import check_conditions, plan_of, view_plan
 from everview.sql import statements as S
 from everview.temporal.blocking import require_non_blocking
@@ -72,6 +74,10 @@ class CompiledView:
     `first`: it is planned as by the releases that kept no plans. `counted`: where EXCEPT ALL counts copies;
     `negative`: the joins whose inputs have no ends.
     `sharing` has the joins that it could share with other views, `shares` the name of the one that it does.
+
+    If it is answered from views that it does not name, `answering` are these, by the names in
+    `answered_from`, and `direct` is its plan without them: that to which it is compiled again, whatever
+    becomes of those views. `remark` says so in EXPLAIN.
     """
 
     meaning: N.Node
@@ -90,31 +96,53 @@ class CompiledView:
     strategy: str = "UPA"
     counted: Mapping[N.Node, bool] = field(default_factory=dict, compare=False, repr=False)
     negative: frozenset[N.Node] = field(default=frozenset(), compare=False, repr=False)
+    direct: N.Node | None = None
+    answering: tuple[CompiledView, ...] = field(default=(), compare=False, repr=False)
+    answered_from: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    remark: str = field(default="", compare=False, repr=False)
+
+    @property
+    def own_plan(self) -> N.Node:
+        """Its plan without views that it does not name."""
+        return self.plan if self.direct is None else self.direct
+
+    @cached_property
+    def peeled(self) -> PeeledView:
+        """What it can answer queries by."""
+        return PeeledView.of(self.meaning)
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether queries may be answered from it: it is complete, and goes by the bound of the store."""
+        return self.start is None and not self.events and not isinstance(self, CompiledEventStream)
 
     @cached_property
     def lowering(self) -> Lowering:
         """The lowering of its nodes; the views that it reads are not lowered again."""
-        done = {id(view.plan): (view.plan, view.physical) for view in self.reads}
+        done = {id(view.plan): (view.plan, view.physical) for view in (*self.reads, *self.answering)}
         return Lowering(self.strategy, done, self.first, self.counted, self.negative)
 
     @cached_property
     def compiled(self) -> P.Operator:
-        """The physical plan as it is compiled now, as are those of the views and streams that it reads."""
+        """The physical plan as it is compiled now, as are those of the views and streams that it reads.
+
+        It is that without views which the query does not name.
+        """
         if all(view.physical == view.compiled for view in (*self.reads, *self.events)):
-            return self._lowered(self.lowering, {e.name: e.output for e in self.events})
+            return self._lowered(self.own_plan, self.lowering, {e.name: e.output for e in self.events})
         done = {id(view.plan): (view.plan, view.compiled) for view in self.reads}
         lowering = Lowering(self.strategy, done, self.first, self.counted, self.negative)
-        return self._lowered(lowering, {e.name: as_output(e.compiled) for e in self.events})
+        return self._lowered(self.own_plan, lowering, {e.name: as_output(e.compiled) for e in self.events})
 
     @cached_property
     def physical(self) -> P.Operator:
         """The physical plan that runs: that which its state belongs to, if it has any."""
         if self.kept is None:
-            return self._lowered(self.lowering, {e.name: e.output for e in self.events})
+            return self._lowered(self.plan, self.lowering, {e.name: e.output for e in self.events})
         return self.compiled if self.kept.plan == self.compiled.digest else self.load(self.kept.plan)
 
-    def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
-        return PlannedNodes(lowering, events, self.clock)(self.plan)
+    def _lowered(self, plan: N.Node, lowering: Lowering, events: Outputs) -> P.Operator:
+        return PlannedNodes(lowering, events, self.clock)(plan)
 
     @property
     def planned(self) -> PlannedNodes:
@@ -135,7 +163,13 @@ class CompiledView:
         """Return what to remember of the plan that runs; outdated, if a view that it reads is."""
         current = not any(view.outdated for view in self._all_reads())
         compiled = self.compiled if current else self.physical
-        return KeptPlan(self.physical.digest, compiled.digest, statistics=self.statistics, shares=self.shares)
+        return KeptPlan(
+            self.physical.digest,
+            compiled.digest,
+            statistics=self.statistics,
+            shares=self.shares,
+            answered=self.answered_from,
+        )
 
     def _all_reads(self) -> Iterator[CompiledView]:
         for view in (*self.reads, *self.events):
@@ -176,14 +210,14 @@ class CompiledEventStream(CompiledView):
         clocks = [line.clock or Clock() for line in self.output.lines]
         return {StreamLine(self.name, line): clock for line, clock in zip(self.lines, clocks, strict=True)}
 
-    def _lowered(self, lowering: Lowering, events: Outputs) -> P.Operator:
-        plan = self._lowered_part(self.timing.timing, lowering, events)
-        schema = self.plan.schema
+    def _lowered(self, plan: N.Node, lowering: Lowering, events: Outputs) -> P.Operator:
+        part = self._lowered_part(self.timing.timing, lowering, events)
+        schema = plan.schema
         lines = tuple(
             P.EventWait(schema.index(schema.find(line)), clock) for line, clock in self.timing.clocks.items()
         )
         after = BEFORE_ALL if self.start is None else self.start.since
-        return P.EventOutputOperator(plan, lines, after)
+        return P.EventOutputOperator(part, lines, after)
 
     def _lowered_part(self, timing: Timing, lowering: Lowering, events: Outputs) -> P.Operator:
         def lower_istream(node: N.Node) -> P.Operator:
@@ -241,17 +275,20 @@ def compile_plan(
     rules: tuple[Rule, ...] = RULES,
     find_statistics: Callable[[], Statistics] | None = None,
     strategy: str = "UPA",
+    answering: Views | None = None,
+    once: bool = False,
 ) -> CompiledView:
     """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
 
     `start` says where a view begins that was created when the store had run. Choices by cost are made from
     the statistics that `find_statistics` returns, or from what the catalog declares. `strategy` is one of
-    `STRATEGIES` (`plan/lower.py`).
+    `STRATEGIES` (`plan/lower.py`). For `answering` and `once` see `answer_from_views`.
     """
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
     better = BetterPlan.of(meaning, catalog, rules, find_statistics)  # rewrite/: algebra → better algebra
-    return compile_better(better, meaning, catalog, views or {}, start, continuous, strategy=strategy)
+    found = compile_better(better, meaning, catalog, views or {}, start, continuous, strategy=strategy)
+    return answer_from_views(found, better, catalog, views or {}, answering or {}, once)
 
 
 @dataclass(frozen=True)
@@ -310,6 +347,61 @@ def compile_better(
         choices=choices, statistics=used, events=events, first=first, strategy=strategy,
         counted=counted, negative=negative, sharing=sharing, shares=shares,
     )  # fmt: skip
+
+
+def answer_from_views(
+    query: CompiledView,
+    better: BetterPlan,
+    catalog: Catalog,
+    views: Views,
+    answering: Views,
+    once: bool = False,
+) -> CompiledView:
+    """Return a query answered from those of the views in `answering` that contain it, if any do.
+
+    It is not where that costs more: the work beside that of all views, or for a query that is evaluated
+    `once` the rows that it reads. Then, and where no view contains it, a remark for EXPLAIN says so.
+    """
+    if not answering or query.events:
+        return query
+    estimates = cache(lambda: Estimates(better.find_statistics()))
+    if once:
+        named = [name for name, view in views.items() if view in query.reads]
+        cost_of = rows_to_read(estimates, views, named)
+    else:
+        cost_of = work_beside(estimates, lambda: (view.physical for view in views.values()))
+    rules = rules_with_costs(better.rules, Costs(flow_of_nodes(better.find_statistics)))
+    build = partial(_answered_plan, query, catalog, views, rules)
+    chosen = choose_answer(query.meaning, query.physical, answering, build, cost_of)
+    choices = (*query.choices, *(() if once else chosen.costs))
+    if chosen.plan is None:
+        return replace(query, remark=chosen.remark, choices=choices)
+    names = tuple(dict.fromkeys(chosen.plan.views))
+    return replace(
+        query,
+        plan=chosen.plan.plan,
+        rules=(answer_from_view.__name__, *chosen.plan.rules),
+        direct=query.plan,
+        answering=tuple(views[name] for name in names),
+        answered_from=names,
+        remark=chosen.remark,
+        choices=choices,
+    )
+
+
+def _answered_plan(
+    query: CompiledView,
+    catalog: Catalog,
+    views: Views,
+    rules: tuple[Rule, ...],
+    meaning: N.Node,
+    names: tuple[str, ...],
+) -> AnsweredPlan:
+    """Return the plan of a query that is written over views which it does not name itself."""
+    better = rewrite(meaning, rules)
+    plan = assemble_plan(better.plan, {n: v.plan for n, v in views.items()}, catalog, query.start)
+    over = replace(query, plan=plan, answering=tuple(views[name] for name in names))
+    return AnsweredPlan(plan, better.fired, over.lowering(plan), names)
 
 
 def _relation_names(plan: N.Node) -> set[str]:

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 from everview import operators as P
 from everview.algebra import nodes as N
+from everview.algebra.text import name_sql
 from everview.catalog import (
     Catalog,
     EventStreamEntry,
@@ -23,6 +24,7 @@ from everview.compile import (
     CompiledView,
     FactsByStream,
     Views,
+    answer_from_views,
     compile_better,
     compile_event_stream,
     stream_facts,
@@ -40,7 +42,10 @@ from everview.temporal.runnable import require_runnable
 
 @dataclass(frozen=True)
 class CompiledStore:
-    """All views of a catalog, compiled by one strategy, each after the views that it reads."""
+    """All views of a catalog, compiled by one strategy, each after the views that it reads.
+
+    With `answers`, new views and questions are answered from views that contain them.
+    """
 
     catalog: Catalog
     views: Views
@@ -48,6 +53,7 @@ class CompiledStore:
     next: Mapping[str, P.Operator] = field(default_factory=dict)
     statistics: StatisticsOf = field(default=declared_statistics, compare=False, repr=False)
     strategy: str = "UPA"
+    answers: bool = True
 
     @cached_property
     def events(self) -> dict[str, CompiledEventStream]:
@@ -129,6 +135,7 @@ def compile_store(
     statistics: StatisticsOf | None = None,
     planned_by: Mapping[str, KeptPlan] | None = None,
     strategy: str | None = None,
+    answers: bool | None = None,
 ) -> CompiledStore:
     """Compile all views of a catalog; views of `before` that have not changed are reused.
 
@@ -136,8 +143,11 @@ def compile_store(
     their states belong to. Without `stored`, views that have changed get new plans, the others keep theirs.
     New views are planned by `statistics`; by default those of `before`, or what the catalog declares. Of some
     views `planned_by` says by which they were planned, and what they share. The strategy is that of `before`,
-    or UPA, by default.
+    or UPA, by default. New views are answered from views before them that contain them if `answers` says
+    so; by default as in `before`.
     """
+    if answers is None:
+        answers = before is None or before.answers
     known = {} if before is None else before.views
     if strategy is None:
         strategy = "UPA" if before is None else before.strategy
@@ -145,9 +155,11 @@ def compile_store(
         statistics = declared_statistics if before is None else before.statistics
     if stored is not None:
         planned_by = stored.plans
+    aside: Container[str] = () if before is None else before.aside
     compiler = _StoreCompiler(
-        catalog, starts or {}, known, stored, rules, statistics, planned_by or {}, strategy
-    )
+        catalog, starts or {}, known, stored, rules, statistics, planned_by or {}, strategy,
+        aside if stored is None else stored.aside, answers and rules is RULES,
+    )  # fmt: skip
     compiler.choose_shared_joins()
     for entry in catalog:
         if isinstance(entry, QueryEntry):
@@ -155,14 +167,14 @@ def compile_store(
     found = compiler.found
     if stored is not None:
         planned = {name: stored.load(plan.plan) for name, plan in stored.next.items() if name in found}
-        aside = frozenset(n for n in found if n in stored.aside)
-        return CompiledStore(catalog, found, aside, planned, statistics, strategy)
+        left = frozenset(n for n in found if n in stored.aside)
+        return CompiledStore(catalog, found, left, planned, statistics, strategy, answers)
     if before is None:
-        return CompiledStore(catalog, found, statistics=statistics, strategy=strategy)
+        return CompiledStore(catalog, found, statistics=statistics, strategy=strategy, answers=answers)
     same = {name for name, view in found.items() if view is known.get(name)}
     planned = {name: plan for name, plan in before.next.items() if name in same}
-    aside = _with_readers(catalog, found, before.aside & same)
-    return CompiledStore(catalog, found, aside, planned, statistics, strategy)
+    left = _with_readers(catalog, found, before.aside & same)
+    return CompiledStore(catalog, found, left, planned, statistics, strategy, answers)
 
 
 def _with_readers(catalog: Catalog, views: Views, aside: Collection[str]) -> frozenset[str]:
@@ -187,6 +199,8 @@ class _StoreCompiler:
     statistics: StatisticsOf
     planned_by: Mapping[str, KeptPlan]
     strategy: str
+    aside: Container[str]
+    answers: bool
     found: dict[str, CompiledView] = field(default_factory=dict)
     _current: set[int] = field(default_factory=set)  # the ids of what was found
     _better: dict[str, BetterPlan] = field(default_factory=dict)
@@ -259,15 +273,34 @@ class _StoreCompiler:
             if isinstance(entry, EventStreamEntry):
                 old = compile_event_stream(entry, self.catalog, self.found, self.facts, start, self.strategy)
             else:
-                require_runnable(meaning)
-                old = compile_better(
-                    self._better_plan(entry.name, meaning), meaning, self.catalog, self.found, start,
-                    sharing=self._sharing.get(entry.name), chosen=self._shared.get(entry.name),
-                    strategy=self.strategy,
-                )  # fmt: skip
+                old = self._compile_view(entry.name, meaning, start)
             if stored is not None:
                 old = replace(old, kept=stored.plans.get(entry.name), load=stored.load)
         self._keep(entry.name, old)
+
+    def _compile_view(self, name: str, meaning: N.Node, start: ViewStart | None) -> CompiledView:
+        """Compile a view. What it is answered from is decided once: one that runs keeps its plan.
+
+        Without `stored` plans, that one is found again if the views that it was answered from are as before.
+        """
+        require_runnable(meaning)
+        better, kept = self._better_plan(name, meaning), self.planned_by.get(name)
+        own = compile_better(
+            better, meaning, self.catalog, self.found, start,
+            sharing=self._sharing.get(name), chosen=self._shared.get(name), strategy=self.strategy,
+        )  # fmt: skip
+        if kept is not None and (self.stored is not None or not kept.answered):
+            return own
+        early = start is not None and start.streams is None  # of a release that answered nothing from views
+        if (not self.answers and kept is None) or early or own.shares:  # a join that is shared stays so
+            return own
+        wanted = self.found if kept is None else [n for n in kept.answered if n in self.found]
+        able = {n: self.found[n] for n in wanted if self.found[n].can_answer and n not in self.aside}
+        found = answer_from_views(own, better, self.catalog, self.found, able)
+        if kept is None or found.physical.digest == kept.plan:
+            return found
+        names = " and ".join(map(name_sql, kept.answered))
+        return replace(own, remark=f"answered from {names}, as that was when this view was planned")
 
     def _statistics_of(self, name: str, meaning: N.Node) -> Statistics:
         """Return the statistics by which a view is planned: those that it, or an equal one, was planned by.
@@ -291,7 +324,9 @@ class _StoreCompiler:
 
     def _is_same(self, entry: QueryEntry, old: CompiledView, meaning: N.Node | None) -> bool:
         """Return whether an entry would be compiled as before, if what it reads has not changed."""
-        same = old.meaning is meaning and old.start == self.starts.get(entry.name)
+        # A definition that was bound again is equal, not the same: what it was answered from must stay.
+        bound = old.meaning is meaning or old.meaning == meaning
+        same = bound and old.start == self.starts.get(entry.name)
         chosen = self._shared.get(entry.name)
         option = None if chosen is None else chosen.option
         same = same and old.shares == ("" if option is None else option.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everview.algebra import nodes as N
@@ -50,6 +51,7 @@ class Database:
         self._locked = False
         self._compiled: CompiledStore | None = None
         self._stored: tuple[object, ...] = ()  # what the manifest says of the views that were compiled
+        self.answer_from_views = True  # a setting of this object, as SET changes it
 
     def __enter__(self) -> Database:
         return self
@@ -85,13 +87,16 @@ class Database:
         match statement:
             case S.Select(query):
                 return self._answer(query)
+            case S.SetAnswerFromViews(on):
+                self.answer_from_views = on
+                return None
             case S.Explain() | S.ExplainCreate():
                 manifest = self.manifest()
                 measured = self._measured(manifest)
                 return str(
                     explain_statements(
-                        iter([statement]), self._catalog, manifest.starts,
-                        measured=measured, strategy=self._strategy,
+                        iter([statement]), self._catalog, manifest.starts, measured=measured,
+                        strategy=self._strategy, answers=self.answer_from_views,
                     )
                 )  # fmt: skip
             case S.Show(kind):
@@ -188,6 +193,7 @@ class Database:
                 self._reload()  # it may have been created when the error came
                 raise
             declare(statement, self._catalog)
+            self._views()  # planned by the settings of now, also where no plan is kept before the first step
             return
         with self._pipeline.paused():
             if isinstance(entry, (StreamEntry, TableEntry)) and self.manifest().keeps_rows_of(entry.name):
@@ -236,9 +242,13 @@ class Database:
         manifest = self.manifest()
         stored = (manifest.starts, manifest.plans, manifest.next, manifest.aside, self._strategy)
         if self._compiled is None or self._compiled.catalog != self._catalog or self._stored != stored:
-            self._compiled = self._pipeline.compiled(self._catalog.copy(), self._compiled)
+            self._compiled = self._pipeline.compiled(
+                self._catalog.copy(), self._compiled, self.answer_from_views
+            )
             self._catalog.remember_definitions_of(self._compiled.catalog)
             self._stored = stored
+        if self._compiled.answers != self.answer_from_views:
+            self._compiled = replace(self._compiled, answers=self.answer_from_views)
         return self._compiled
 
     def _reload(self) -> None:
@@ -362,7 +372,9 @@ class Database:
         self._pipeline.check()
         manifest = self.manifest()
         measured = self._measured(manifest)
-        return explain_script(sql, self._catalog, manifest.starts, cost, measured, self._strategy)
+        return explain_script(
+            sql, self._catalog, manifest.starts, cost, measured, self._strategy, self.answer_from_views
+        )
 
     @property
     def _strategy(self) -> str:
@@ -379,7 +391,7 @@ class Database:
 
         self._pipeline.check()
         found = require_view(self._catalog, name).name
-        plan = self._views().views[found].plan
+        plan = self._views().views[found].own_plan
         key = keys_of(plan)
         return ChartView(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
 

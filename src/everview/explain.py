@@ -24,14 +24,16 @@ def explain_script(
     cost: bool = False,
     measured: MeasuredStore | None = None,
     strategy: str = "UPA",
+    answers: bool = True,
 ) -> Explanation:
     """Explain the plans of all views, event streams and queries in a script, as they would run.
 
     A query is explained as a view. The catalog is not changed. With `cost`, or if a statement says EXPLAIN
-    COST, operators have figures: those that are estimated, and those that a store has `measured`.
+    COST, operators have figures: those that are estimated, and those that a store has `measured`. Without
+    `answers`, queries are not answered from views that contain them.
     """
     known = Catalog() if catalog is None else catalog.copy()
-    return explain_statements(_declared(script, known), known, starts, cost, measured, strategy)
+    return explain_statements(_declared(script, known), known, starts, cost, measured, strategy, answers)
 
 
 def _declared(script: str, catalog: Catalog) -> Iterator[S.Statement]:
@@ -48,9 +50,10 @@ def explain_statements(
     cost: bool = False,
     measured: MeasuredStore | None = None,
     strategy: str = "UPA",
+    answers: bool = True,
 ) -> Explanation:
     """Explain bound statements; the catalog has their streams, tables and views, and is not changed."""
-    explaining = _Explaining(starts or {}, measured, cost, strategy)
+    explaining = _Explaining(starts or {}, measured, cost, strategy, answers)
     plans = list(explaining.plans(statements, catalog))
     shown = catalog.copy()
     for each in explaining.created:
@@ -75,22 +78,25 @@ class _Explaining:
     measured: MeasuredStore | None
     cost: bool
     strategy: str
+    answers: bool
     created: list[S.Create] = field(default_factory=list)
 
     def _compiled(self, catalog: Catalog, store: CompiledStore | None) -> CompiledStore:
         """Return the views of a catalog, planned by what the store knew when they were made."""
         if self.measured is None:
-            return compile_store(catalog, self.starts, store, strategy=self.strategy)
+            return compile_store(catalog, self.starts, store, strategy=self.strategy, answers=self.answers)
         measured, planned_by = self.measured.statistics.rounded(), self.measured.planned_by
         return compile_store(
-            catalog, self.starts, store,
-            statistics=lambda _: measured, planned_by=planned_by, strategy=self.strategy,
+            catalog, self.starts, store, statistics=lambda _: measured,
+            planned_by=planned_by, strategy=self.strategy, answers=self.answers,
         )  # fmt: skip
 
     def _query(self, plan: N.Node, catalog: Catalog, store: CompiledStore) -> CompiledView:
+        known = {n: v for n, v in store.views.items() if v.can_answer and n not in store.aside}
         return compile_plan(
             plan, catalog, store.views,
             find_statistics=lambda: store.statistics(catalog), strategy=self.strategy,
+            answering=known if self.answers else None, once=True,
         )  # fmt: skip
 
     def plans(self, statements: Iterator[S.Statement], catalog: Catalog) -> Iterator[ExplainedPlan]:
@@ -106,6 +112,8 @@ class _Explaining:
                     check_event_stream(statement, catalog)
                     store = self._compiled(catalog, store)
                     yield _explained_events(store, entry)
+                case S.SetAnswerFromViews(on):
+                    self.answers = on
                 case S.ExplainCreate(create, cost):
                     self.cost = self.cost or cost
                     self.created.append(create)
@@ -124,4 +132,5 @@ class _Explaining:
 
 
 def _explained(view: CompiledView, kind: str, name: str | None, plan: N.Node) -> ExplainedPlan:
-    return ExplainedPlan(kind, name, plan, view.rules, view.planned, choices=view.choices)
+    notes = (view.remark,) if view.remark else ()
+    return ExplainedPlan(kind, name, plan, view.rules, view.planned, choices=view.choices, notes=notes)

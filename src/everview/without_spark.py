@@ -102,7 +102,9 @@ def is_show_statement(sql: str, catalog: Catalog) -> bool:
 
 def only_asks(sql: str, catalog: Catalog) -> bool:
     """Return whether a script changes nothing: all its statements are questions."""
-    asking = (S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.Describe)
+    asking = (
+        S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.Describe, S.SetAnswerFromViews
+    )  # fmt: skip
     try:
         return all(isinstance(statement, asking) for statement in bind_script(sql, catalog))
     except EverviewError:

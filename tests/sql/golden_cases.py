@@ -133,6 +133,8 @@ def shown(statement: S.Statement, catalog: Catalog) -> str:
         case S.AddColumns(name, fields):
             declare(statement, catalog)
             return f"add to {name}: {', '.join(f'{f.name} {f.type}' for f in fields) or 'nothing'}"
+        case S.SetAnswerFromViews(on):
+            return f"answer from views: {'on' if on else 'off'}"
         case S.SetClock():
             catalog.clock_grain = statement.grain
             return f"clock every {duration_text(statement.grain)}"

@@ -171,6 +171,7 @@ class _RenamedPlans:
                 refused=digest(plan.refused),
                 statistics=plan.statistics and plan.statistics.renamed(self._names),
                 shares=digest(plan.shares),
+                answered=tuple(self._names.get(name, name) for name in plan.answered),
             )
             for view, plan in manifest.plans.items()
         }

@@ -119,7 +119,7 @@ def _target(
         ended = horizons(before, views.catalog)
         forgetful = {name for name in views.views if TraceId("view", name) in ended} | starts.keys()
         starts |= {name: ViewStart(before.bound, streams) for name in names}
-        target = compile_store(views.catalog, starts, views)
+        target = compile_store(views.catalog, starts, views, answers=False)
         known = {plan: int(n in forgetful) for n, plan in target.plans.items() if n not in names}
         lengths = {name: look_back(target.plans[name], known, timelines) for name in names}
         found = {name: length for name, length in lengths.items() if length is not None}

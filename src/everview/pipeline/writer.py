@@ -64,13 +64,19 @@ class StoreWriter:
             stop_session(self._session)
             self._session = None
 
-    def compiled(self, catalog: Catalog, before: CompiledStore | None = None) -> CompiledStore:
-        """Return the views of a catalog as they run in this store; those that have not changed are reused."""
+    def compiled(
+        self, catalog: Catalog, before: CompiledStore | None = None, answers: bool | None = None
+    ) -> CompiledStore:
+        """Return the views of a catalog as they run in this store; those that have not changed are reused.
+
+        New ones are answered from views that contain them, if `answers` or the views before say so.
+        """
         manifest = self.store.manifest()
         stored = StoredViews(manifest.plans, manifest.next, manifest.aside, self._load_plan)
         return compile_store(
             catalog, manifest.starts, before, stored,
             statistics=self._statistics, strategy=self.store.settings.strategy,
+            answers=answers,
         )  # fmt: skip
 
     def _statistics(self, catalog: Catalog) -> Statistics:

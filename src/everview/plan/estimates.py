@@ -73,6 +73,20 @@ class Estimates:
         return self(plan).flow
 
 
+def all_operators(plan: P.Operator) -> set[P.Operator]:
+    """Return the operators of a plan, each once."""
+    found: set[P.Operator] = set()
+
+    def walk(each: P.Operator) -> None:
+        if each not in found:
+            found.add(each)
+            for below in each.inputs:
+                walk(below)
+
+    walk(plan)
+    return found
+
+
 def flow_of_nodes(find_statistics: Callable[[], Statistics]) -> FlowOf:
     """Return a function that estimates what a node emits, by the operators that it becomes.
 

@@ -38,6 +38,8 @@ class KeptPlan:
     digest of one that failed, as compiled. `statistics` are those by which it was chosen among others, if
     there was a choice: the view is compiled by them again, so that new ones do not change its plan.
     `shares` names the join that the view shares with others, if it does (`plan/sharing.py`).
+    `answered` names the views that it was answered from, if any, when it was planned: the plan has their
+    operators, and `compiled` is the plan without them.
     """
 
     plan: str
@@ -46,6 +48,7 @@ class KeptPlan:
     refused: str = ""
     statistics: Statistics | None = None
     shares: str = ""
+    answered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,7 @@ class StoreSnapshot:
         return self._relation(plan, self._instant(plan, None), True, tables_at)
 
     def _relation(self, whole: N.Node, t: Chronon, now: bool, tables_at: Chronon | None = None) -> DataFrame:
-        compiled = compile_plan(
-            whole, self.catalog, self.views, continuous=False, strategy=self.store.strategy
-        )
+        compiled = self._compiled(whole, t, tables_at is None)
         self._require_meaning(compiled.physical)
         read = list(dict.fromkeys(find_views(compiled.plan, self.views)))
         for name in read:
@@ -96,6 +94,44 @@ class StoreSnapshot:
         alone = now and len(relations_of(whole, self.views)) == 1
         rows = self._rows(plan, t, _needs_history(compiled.plan, self.views), now, tables_at, alone)
         return snapshot_rows(rows, len(plan.types), t).toDF(*whole.schema.names)
+
+    def _compiled(self, whole: N.Node, t: Chronon, answers: bool) -> CompiledView:
+        """Return the plan of a question, answered from views that contain it and are known at the instant."""
+        known = {
+            name: view
+            for name, view in self.views.items()
+            if answers and self.store.answers and view.can_answer and self._is_known(name, t)
+        }
+        compiled = compile_plan(
+            whole,
+            self.catalog,
+            self.views,
+            continuous=False,
+            find_statistics=lambda: self.store.statistics(self.catalog),
+            strategy=self.store.strategy,
+            answering=known,
+            once=True,
+        )
+        if not compiled.answering or not _needs_history(compiled.plan, self.views):
+            return compiled
+        # A view tells what held before the instant only as far as all its changes are kept.
+        whole_history = {n: v for n, v in known.items() if self._known_from(n) == BEFORE_ALL}
+        return compile_plan(
+            whole, self.catalog, self.views, continuous=False, strategy=self.store.strategy,
+            answering=whole_history, once=True,
+        )  # fmt: skip
+
+    def _is_known(self, view: str, t: Chronon) -> bool:
+        """Return whether the changes of a view tell what held at an instant by its present definition."""
+        manifest = self.kept.manifest
+        return view not in manifest.aside and self._known_from(view) <= t <= manifest.bound
+
+    def _known_from(self, view: str) -> Chronon:
+        manifest = self.kept.manifest
+        since = manifest.since.get(view, BEFORE_ALL)
+        replaced = manifest.replaced.get(view)
+        horizon = horizons(manifest, self.catalog).get(TraceId("view", view), BEFORE_ALL)
+        return max(since, horizon, BEFORE_ALL if replaced is None else replaced.at)
 
     def _require_meaning(self, plan: P.Operator) -> None:
         """Refuse a question about the order of rows of which some came too late and were re-admitted."""
@@ -267,7 +303,7 @@ class StoreSnapshot:
             if isinstance(view, CompiledEventStream):
                 new = f"{visible_sql(view, self.bounds)} AND NOT {visible_sql(view, earlier)}"
                 rows, after, upto = rows.where(new), BEFORE_ALL, LAST
-            found = tag_rows(rows, size, keys_of(view.plan), after, upto)
+            found = tag_rows(rows, size, keys_of(view.own_plan), after, upto)
             record = ", ".join(f"{string_sql(n)}, old.{P.column(i)}" for i, n in enumerate(names))
             old = f"CASE WHEN old IS NOT NULL THEN named_struct({record}) END AS old"
             shown = found.selectExpr("tag", "timestamp_micros(at) AS at", *map(P.column, range(size)), old)

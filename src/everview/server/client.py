@@ -62,11 +62,12 @@ class ServedAccess:
         self.meanwhile = meanwhile
         self._path = path
         self._socket_path = place
+        self._answers = True  # from views, as SET has it in this session
 
     def query(
         self, sql: str, as_of: str | None, parameters: Mapping[str, str], most: int | None
     ) -> FetchedAnswer | Report:
-        replies = self.replies(M.Ask(sql, as_of, dict(parameters), most))
+        replies = self.replies(M.Ask(sql, as_of, dict(parameters), most, self._answers))
         first = next(replies)
         return _report(first) if isinstance(first, M.Reported) else _answer(first, replies, last=True)
 
@@ -89,10 +90,10 @@ class ServedAccess:
         return [_expect(reply, M.NamedEntry) for reply in self.replies(M.AskNames())]
 
     def explain(self, sql: str) -> str:
-        return self._reply(M.AskPlan(sql), M.Said).text
+        return self._reply(M.AskPlan(sql, self._answers), M.Said).text
 
     def execute(self, sql: str, most: int | None) -> Iterator[FetchedAnswer | Report | str]:
-        replies = self.replies(M.Execute(sql, most))
+        replies = self.replies(M.Execute(sql, most, self._answers))
         for reply in replies:
             match reply:
                 case M.Said(text):
@@ -131,6 +132,8 @@ class ServedAccess:
                     match reply:
                         case M.Warned(text):
                             warnings.warn(text, stacklevel=2)
+                        case M.AnswersSet(on):
+                            self._answers = on
                         case M.Failed(text, fault):
                             raise Fault(text) if fault else EverviewError(text)
                         case _:

@@ -35,12 +35,13 @@ class Hello(msgspec.Struct, tag="hello"):
 
 
 class Ask(msgspec.Struct, tag="ask"):
-    """One SELECT, DESCRIBE or SHOW."""
+    """One SELECT, DESCRIBE or SHOW; `answers`: it may be answered from views that contain it."""
 
     sql: str
     as_of: str | None
     parameters: dict[str, str]
     most: int | None
+    answers: bool = True
 
 
 class AskChanges(msgspec.Struct, tag="changes"):
@@ -69,16 +70,18 @@ class AskNames(msgspec.Struct, tag="names"):
 
 
 class AskPlan(msgspec.Struct, tag="plan"):
-    """The plan of a script."""
+    """The plan of a script; `answers` as for Ask."""
 
     sql: str
+    answers: bool = True
 
 
 class Execute(msgspec.Struct, tag="execute"):
-    """Any statements, one after the other."""
+    """Any statements, one after the other; `answers` as for Ask, until one of them sets it."""
 
     sql: str
     most: int | None
+    answers: bool = True
 
 
 class RunNow(msgspec.Struct, tag="run"):
@@ -131,6 +134,12 @@ class RowsEnd(msgspec.Struct, tag="rows end"):
     left_out: int
 
 
+class AnswersSet(msgspec.Struct, tag="answers set"):
+    """A statement has turned answers from views on or off: the next requests of the client say so."""
+
+    on: bool
+
+
 class UpTo(msgspec.Struct, tag="up to"):
     """The step up to which the changes of a view go."""
 
@@ -158,7 +167,10 @@ class Done(msgspec.Struct, tag="done"):
     """The end of all replies."""
 
 
-Reply = Hello | Warned | Failed | Said | Reported | RowsBegin | RowsEnd | UpTo | NamedEntry | RunDone | Done
+Reply = (
+    Hello | Warned | Failed | Said | Reported | RowsBegin | RowsEnd | AnswersSet | UpTo | NamedEntry | RunDone
+    | Done
+)  # fmt: skip
 
 
 class ProtocolError(StoreError):

@@ -218,8 +218,8 @@ class Server:
         self, request: M.Request, connection: Connection
     ) -> Iterator[msgspec.Struct | FetchedAnswer]:
         match request:
-            case M.Execute(sql, most) if not self._only_asks(sql):
-                yield from map(_reply, self._change(sql, most, connection))
+            case M.Execute(sql) if not self._only_asks(sql):
+                yield from self._change(request, connection)
                 return
             case M.RunNow(finish):
                 with self._alone(connection), self._db.paused():
@@ -229,7 +229,9 @@ class Server:
             case M.AskStatus():
                 yield _reply(status_at(self._path, for_others=True).report())
                 return
-        reader = LocalAccess(self._reader())
+        db = self._reader()
+        reader = LocalAccess(db)
+        db.answer_from_views = getattr(request, "answers", True)
         with self._db.tagged_jobs(connection.tag):
             match request:
                 case M.Ask(sql, as_of, parameters, most):
@@ -245,8 +247,10 @@ class Server:
                     yield from reader.names()
                 case M.AskPlan(sql):
                     yield M.Said(reader.explain(sql))
-                case M.Execute(sql, most):
+                case M.Execute(sql, most, answers):
                     yield from map(_reply, reader.execute(sql, most))
+                    if db.answer_from_views != answers:
+                        yield M.AnswersSet(db.answer_from_views)
 
     def _reader(self) -> Database:
         """Return the reader of this thread."""
@@ -260,20 +264,26 @@ class Server:
         reader.execute("")  # loads the names of the store
         return only_asks(sql, reader.catalog)
 
-    def _change(
-        self, sql: str, most: int | None, connection: Connection
-    ) -> Iterator[FetchedAnswer | Report | str]:
-        """Execute statements on the writer, and yield their answers.
+    def _change(self, request: M.Execute, connection: Connection) -> Iterator[msgspec.Struct | FetchedAnswer]:
+        """Execute statements on the writer, and yield the replies.
 
-        The store is held for each statement, and not while its answer is sent.
+        The store is held for each statement, and not while its answer is sent; the settings of the client
+        hold for its own statements.
         """
-        answers = LocalAccess(self._db).execute(sql, most)
+        answers = LocalAccess(self._db).execute(request.sql, request.most)
+        on = request.answers
         while True:
             with self._alone(connection):
-                answer = next(answers, None)
+                self._db.answer_from_views = on
+                try:
+                    answer = next(answers, None)
+                finally:
+                    on, self._db.answer_from_views = self._db.answer_from_views, True
             if answer is None:
-                return
-            yield answer
+                break
+            yield _reply(answer)
+        if on != request.answers:
+            yield M.AnswersSet(on)
 
     @contextmanager
     def _alone(self, connection: Connection) -> Iterator[None]:

@@ -206,6 +206,12 @@ class ClockEverySyntax(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"every": True}
 
 
+class SetSyntax(exp.Expression):
+    """SET setting = value."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True}
+
+
 def span(node: exp.Expr) -> tuple[int, int] | None:
     """Return the place of a node in the text: [start, end) over all of its parts that have a place."""
     places: list[tuple[int, int]] = []

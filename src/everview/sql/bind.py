@@ -25,7 +25,7 @@ from everview.catalog import (
     ViewEntry,
     kind_with_article,
 )  # fmt: skip
-from everview.errors import CatalogError, EverviewError, SqlError
+from everview.errors import CatalogError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql import statements as S
 from everview.sql.ad_hoc import bind_ad_hoc
@@ -460,6 +460,28 @@ def _clock(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
     return S.SetClock(grain)
 
 
+_SETTINGS = ("answer_from_views",)
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
+
+
+def _set(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
+    value = node.args["value"]
+    if node.name.casefold() not in _SETTINGS:
+        raise SqlError(
+            f"there is no setting '{node.name}'",
+            place=script.place(node.this),
+            meant=nearest(node.name, _SETTINGS),
+            choices=_SETTINGS,
+        )
+    if value.name.casefold() not in _SWITCH:
+        raise SqlError(
+            f"{node.name} is on or off, and not '{value.name}'",
+            place=script.place(value),
+            choices=("on", "off"),
+        )
+    return S.SetAnswerFromViews(_SWITCH[value.name.casefold()])
+
+
 _CREATES = (
     ast.CreateStreamSyntax,
     ast.CreateTableSyntax,
@@ -486,6 +508,7 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.ResumeSyntax: _resume,
     ast.ReplaySyntax: bind_replay,
     ast.ClockEverySyntax: _clock,
+    ast.SetSyntax: _set,
     ast.RenameSyntax: bind_rename,
     ast.AddColumnsSyntax: bind_add_columns,
 }

@@ -317,6 +317,17 @@ class EverviewParser(ColumnParser):
         self._advance()
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
 
+    def _set(self) -> exp.Expr:
+        """Parse SET setting = value."""
+        name = self._name("a setting")
+        if not self._match(TokenType.EQ):
+            self._fail("expected =", next_step="write SET answer_from_views = off")
+        if self._curr is None or self._curr.token_type == TokenType.SEMICOLON:
+            self._fail("expected a value", choices=("on", "off"))
+        value = exp.Identifier(this=self._curr.text, quoted=False).update_positions(self._curr)
+        self._advance()
+        return ast.SetSyntax(this=name, value=value)
+
     def _replay(self) -> exp.Expr:
         """Parse REPLAY stream$late | stream$rejected [WHERE …]."""
         return ast.ReplaySyntax(
@@ -379,6 +390,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
     (("EXPLAIN", "COST"), lambda self: self._explain(cost=True)),
     (("EXPLAIN",), lambda self: self._explain(cost=False)),
+    (("SET",), EverviewParser._set),
     (("CLOCK", "EVERY"), lambda self: ast.ClockEverySyntax(every=self._duration())),
 )
 _FIRST_WORDS = (
@@ -393,6 +405,7 @@ _FIRST_WORDS = (
     "EXPLAIN",
     "SHOW",
     "DESCRIBE",
+    "SET",
     "CLOCK",
 )
 

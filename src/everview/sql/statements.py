@@ -186,6 +186,13 @@ class SetClock:
     grain: int
 
 
+@dataclass(frozen=True)
+class SetAnswerFromViews:
+    """Whether queries are answered from views that contain them, from now on in this session."""
+
+    on: bool
+
+
 Statement = (
     Create
     | CreateAs
@@ -205,4 +212,5 @@ Statement = (
     | Rename
     | AddColumns
     | SetClock
+    | SetAnswerFromViews
 )

@@ -9,7 +9,7 @@ from everview.algebra import nodes as N
 from everview.algebra.text import name_sql
 from everview.operators import Operator, StatefulOperator
 from everview.operators.base import Growth, stateful_operators
-from everview.plan.estimates import Estimates
+from everview.plan.estimates import Estimates, all_operators
 from everview.plan.statistics import RelationStatistics, Statistics
 from everview.plan.views import KeptPlan
 from everview.rewrite.cost import Choice, CostedPlan
@@ -95,7 +95,7 @@ class Figures:
         forecast = [self._forecast(plan, rates)] if rates else []
         if not self.everywhere:
             return [*forecast, *(f"{c.what}: {c.chosen.text}" for c in choices if c.shown)]
-        done = {each: self.estimates(each) for each in _all_operators(plan)}
+        done = {each: self.estimates(each) for each in all_operators(plan)}
         work = sum((e.work.total for e in done.values()), 0.0)
         parts = {
             word: sum(getattr(e.work, word) for e in done.values())
@@ -139,19 +139,6 @@ def _choice_lines(choice: Choice) -> list[str]:
 
 def _costed_text(plan: CostedPlan) -> str:
     return f"{plan.text}, ≈ {count_text(plan.cost)} rows/s"
-
-
-def _all_operators(plan: Operator) -> set[Operator]:
-    found: set[Operator] = set()
-
-    def walk(each: Operator) -> None:
-        if each not in found:
-            found.add(each)
-            for below in each.inputs:
-                walk(below)
-
-    walk(plan)
-    return found
 
 
 def _span_text(seconds: float) -> str:

@@ -173,6 +173,7 @@ class ExplainedPlan:
     events: ExplainedEvents | None = None
     choices: tuple[Choice, ...] = ()
     physical: Operator | None = None
+    notes: tuple[str, ...] = ()
 
 
 def graph_of(
@@ -229,7 +230,7 @@ class _Graph:
         growth = growing_state(plan, explained.planned, self._reported)
         self._reported.update(plan.walk())
         return ExplainedPart(
-            kind, name, root, explained.rules, shown, growth,
+            kind, name, root, explained.rules, shown, growth, explained.notes,
             costs=costs, choices=explained.choices, strategy=explained.planned.lowering.strategy,
         )  # fmt: skip
 
