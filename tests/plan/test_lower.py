@@ -20,6 +20,7 @@ from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.plan.lower import lower
 from everview.plan.strategies import STRATEGIES
 from everview.reference.meaning import meaning
+from everview.rewrite import rewrite
 from everview.sql import plan_of
 from everview.temporal.runnable import require_runnable
 from tests.lanes import one_in
@@ -134,6 +135,25 @@ def test_random_queries(sqls: list[str], seed: int, strategy: str) -> None:
             continue
         plans[f"v{number}"] = plan
     check(plans, seed, strategy)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.topic == "rank"], ids=lambda c: c.sql)
+def test_rewritten_rankings(case) -> None:  # type: ignore[no-untyped-def]
+    """With rules a condition on a rank becomes a limit, and rows that cannot come within it are dropped."""
+    plan = rewrite(plan_of(case.sql, CATALOG)).plan
+    for seed in range(3):
+        check({"v": plan}, seed, STRATEGIES[seed % 3])
+
+
+@given(queries(1), st.integers(0, 10**6))
+@settings(max_examples=settings().max_examples // 2)
+def test_rewritten_random_queries(sql: str, seed: int) -> None:
+    plan = rewrite(plan_of(sql, CATALOG)).plan
+    try:
+        require_runnable(plan)
+    except TemporalError:
+        return
+    check({"v": plan}, seed)
 
 
 def test_a_strategy_that_there_is_not() -> None:

@@ -273,6 +273,24 @@ CONSTANTS: list[str | Case] = [
     "SELECT MAX(a) AS most, COUNT(*) AS n FROM (VALUES (1.5), (2), (NULL)) AS w (a)",
 ]
 
+ALL = "k NULLS FIRST, v NULLS FIRST, ts NULLS FIRST"
+RANKS: list[str | Case] = [
+    f"SELECT k, v, RANK() OVER (PARTITION BY k ORDER BY v DESC NULLS LAST) AS place FROM {S9}",
+    "SELECT k, DENSE_RANK() OVER (ORDER BY v NULLS FIRST) AS a, RANK() OVER (ORDER BY k NULLS LAST) AS b"
+    f" FROM {S5}",
+    f"SELECT k, v FROM s QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY {ALL}) <= 2",
+    f"SELECT k, v FROM {S9} QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY {ALL}) <= 2",
+    f"SELECT k, v, place FROM (SELECT k, v, RANK() OVER (ORDER BY v DESC NULLS LAST) AS place FROM {R9})"
+    " AS x WHERE place <= 2",
+    "SELECT k, n FROM per_k QUALIFY RANK() OVER (ORDER BY n DESC NULLS LAST) <= 1",
+    f"SELECT k, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC NULLS LAST) AS place FROM {S9} GROUP BY k",
+    f"SELECT k, v, ts FROM latest ORDER BY {ALL} LIMIT 2",
+    f"SELECT k, v, ts FROM {S9} ORDER BY {ALL} LIMIT 2 OFFSET 1",
+    f"SELECT DISTINCT ON (k) k, v, ts FROM {S9} ORDER BY k NULLS FIRST, v DESC NULLS LAST, ts NULLS FIRST",
+    f"SELECT k FROM {R5} WHERE k IN (SELECT k FROM {S9} ORDER BY {ALL} LIMIT 2)",
+    f"(SELECT k FROM {S5} UNION ALL SELECT k FROM {R5}) ORDER BY k NULLS FIRST LIMIT 3",
+]
+
 TOPICS = {
     "filter": FILTERS,
     "expression": EXPRESSIONS,
@@ -285,6 +303,7 @@ TOPICS = {
     "tagged and synchronized": TAGGED_AND_SYNCHRONIZED,
     "brackets and names": BRACKETS,
     "constants": CONSTANTS,
+    "rank": RANKS,
 }
 CASES = [
     Case(q.sql, q.duck, topic) if isinstance(q, Case) else Case(q, None, topic)

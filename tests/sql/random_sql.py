@@ -139,12 +139,53 @@ def _select(
         text += " WHERE " + " AND ".join(f"({c})" for c in conditions)
     if draw(st.integers(0, 3)) == 0:
         return _grouped(draw, names, text, scope)
+    if first is None and "(SELECT" not in text and draw(st.integers(0, 3)) == 0:
+        return _ranked(draw, names, text, scope)
     chosen = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=3, unique=True))
     items = [(f"{c.sql} AS {names.new('x')}", c.kind) for c in chosen]
     if draw(st.booleans()):
         items.append((f"{_number(draw, scope, 2)} AS {names.new('x')}", "number"))
     distinct = "DISTINCT " * (draw(st.integers(0, 4)) == 0)
     return f"SELECT {distinct}{', '.join(i for i, _ in items)} {text}", _outputs(items)
+
+
+def _ranked(
+    draw: Draw, names: Names, text: str, scope: list[Column]
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Ranks, a condition on one, or LIMIT; ties of ROW_NUMBER and LIMIT are broken by all columns."""
+    if draw(st.integers(0, 2)) == 0:
+        chosen = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=3, unique=True))
+        items = [(f"{c.sql} AS {names.new('x')}", c.kind) for c in chosen]
+        order = ", ".join(f"{name}{draw(_DIRECTIONS)}" for name, _ in _outputs(items))
+        limit = draw(st.sampled_from(["LIMIT 1", "LIMIT 3", "LIMIT 2 OFFSET 1"]))
+        return f"SELECT {', '.join(i for i, _ in items)} {text} ORDER BY {order} {limit}", _outputs(items)
+    rank = _rank(draw, scope)
+    chosen = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=2, unique=True))
+    items = [(f"{c.sql} AS {names.new('x')}", c.kind) for c in chosen]
+    if draw(st.booleans()):
+        items.append((f"{rank} AS {names.new('x')}", "number"))
+    elif draw(st.booleans()):
+        items.append((f"{_rank(draw, scope)} AS {names.new('x')}", "number"))
+    if draw(st.integers(0, 3)) or not items[-1][0].startswith(("RANK", "DENSE", "ROW")):
+        limit = draw(st.sampled_from(["<= 1", "= 1", "< 3", "<= 2", "= 2", "> 1"]))
+        text += f" QUALIFY {rank} {limit}"
+        if draw(st.integers(0, 2)) == 0:
+            text += f" AND {_condition(draw, scope, 0)}"
+    return f"SELECT {', '.join(i for i, _ in items)} {text}", _outputs(items)
+
+
+_DIRECTIONS = st.sampled_from([" NULLS FIRST", " NULLS LAST", " DESC NULLS FIRST", " DESC NULLS LAST"])
+
+
+def _rank(draw: Draw, scope: list[Column]) -> str:
+    function = draw(st.sampled_from(["RANK", "DENSE_RANK", "ROW_NUMBER"]))
+    partition = draw(st.lists(st.sampled_from(scope), max_size=2, unique=True))
+    order = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=2, unique=True))
+    keys = [f"{c.sql}{draw(_DIRECTIONS)}" for c in order]
+    if function == "ROW_NUMBER":
+        keys += [f"{c.sql} NULLS FIRST" for c in scope if c not in order]
+    by = f"PARTITION BY {', '.join(c.sql for c in partition)} " if partition else ""
+    return f"{function}() OVER ({by}ORDER BY {', '.join(keys)})"
 
 
 def _outputs(items: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

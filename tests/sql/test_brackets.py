@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everview.algebra.over import Rank
 from everview.algebra.text import expression_sql
 from everview.errors import EverviewError
 from everview.sql import bind_script, plan_of
@@ -81,20 +82,24 @@ def test_what_stands_behind_brackets_is_kept(inner: str, behind: str) -> None:
     assert one != bare
 
 
-@pytest.mark.parametrize("clause", ["ORDER BY k", "LIMIT 1", "OFFSET 1"])
-@pytest.mark.parametrize(
-    "query",
-    ["SELECT k FROM s WHERE k IN {}", "SELECT k FROM {}", "CREATE VIEW v AS {}", "SELECT v FROM s UNION {}"],
-)
-def test_a_part_of_a_subquery_is_refused_in_any_brackets(query: str, clause: str) -> None:
-    for text in (
-        f"(SELECT k FROM s {clause})",
-        f"((SELECT k FROM s) {clause})",
-        f"(((SELECT k FROM s)) {clause})",
-    ):
+QUERIES = ["SELECT k FROM s WHERE k IN {}", "SELECT k FROM {}", "SELECT v FROM s UNION {}"]
+BRACKETS = ["(SELECT k FROM s {})", "((SELECT k FROM s) {})", "(((SELECT k FROM s)) {})"]
+
+
+@pytest.mark.parametrize("query", [*QUERIES, "CREATE VIEW v AS {}"])
+def test_the_order_of_a_subquery_is_refused_in_any_brackets(query: str) -> None:
+    for text in BRACKETS:
         with pytest.raises(EverviewError, match="may only end an ad hoc SELECT") as refused:
-            list(bind_script(query.format(text), known()))
+            list(bind_script(query.format(text.format("ORDER BY k")), known()))
         assert refused.value.place is not None
+
+
+@pytest.mark.parametrize("clause", ["LIMIT 1", "OFFSET 1", "ORDER BY k DESC LIMIT 2"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_limit_of_a_subquery_is_taken_in_any_brackets(query: str, clause: str) -> None:
+    one, *others = (plan_of(query.format(text.format(clause)), known()) for text in BRACKETS)
+    assert any(isinstance(node, Rank) for node in one.walk())
+    assert others == [one, one]
 
 
 @pytest.mark.parametrize("text", ["SELECT k FROM s {}", "(SELECT k FROM s) {}", "((SELECT k FROM s) {})"])

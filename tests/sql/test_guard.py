@@ -26,6 +26,7 @@ SAMPLES = [
     "SELECT k FROM s UNION SELECT k FROM r EXCEPT SELECT k FROM r INTERSECT SELECT v FROM r",
     "SELECT * EXCEPT (k) FROM (VALUES (1, 'a')) AS w (k, name)",
     "SELECT -k, NOT k > 1, ~k, k & v, k | v, k ^ v, k << 1, k >> 1, k + v, k - v, k * v, k / v, k % v FROM s",
+    "SELECT k, RANK() OVER w AS n FROM s WINDOW w AS (PARTITION BY k ORDER BY v) QUALIFY n = 1",
     "SELECT k DIV v, k = v, k <> v, k < v, k <= v, k >= v, k <=> v, k IS DISTINCT FROM v, k IS NULL FROM s",
     "SELECT k BETWEEN 1 AND 2, k IN (1, 2), (k > 0) AND (v > 0) OR TRUE FROM s",
     "SELECT CASE k WHEN 1 THEN 2 ELSE 3 END FROM s",

@@ -63,8 +63,8 @@ def test_no_comma_is_dropped(sql: str) -> None:
 def test_exists_has_one_query() -> None:
     sql = "SELECT k FROM s WHERE EXISTS ((SELECT k FROM r), 1)"
     assert said(sql) == message(sql, ",", AFTER_COMMA)
-    sql = "CREATE VIEW x AS SELECT k FROM s WHERE EXISTS ((SELECT k FROM r) LIMIT 0)"
-    assert said(sql).startswith("LIMIT may only end an ad hoc SELECT")
+    sql = "CREATE VIEW x AS SELECT k FROM s WHERE EXISTS ((SELECT k FROM r) ORDER BY k)"
+    assert said(sql).startswith("ORDER BY without LIMIT may only end an ad hoc SELECT")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Column, Expression
+from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
-from everview.algebra.text import aggregate_sql, expression_sql, name_sql
+from everview.algebra.text import aggregate_sql, expression_sql, name_sql, over_sql
 from everview.algebra.time import duration_text, timestamp_sql
 
 
@@ -129,6 +130,14 @@ def _(node: N.Aggregate) -> str:
     calls = ", ".join(_named(n, aggregate_sql(c)) for n, c in node.calls)
     keys = ", ".join(_column(n, e) for n, e in node.keys)
     return "Aggregate" + (f" {calls}" if calls else "") + (f" BY {keys}" if keys else "")
+
+
+@describe_node.register
+def _(node: Rank) -> str:
+    """The ranks and their order; with a limit, the condition on a rank."""
+    ranks = ", ".join(_named(name, function) for name, function in node.ranks)
+    limit = "" if node.limit is None else f" WHERE {node.limit.function} <= {node.limit.count}"
+    return f"Rank{f' {ranks}' if ranks else ''} OVER ({over_sql(node.partition, node.order)}){limit}"
 
 
 @describe_node.register

@@ -319,6 +319,15 @@ def conjuncts(condition: Expression) -> list[Expression]:
     return [] if condition == TRUE else [condition]
 
 
+@dataclass(frozen=True)
+class SortKey:
+    """What rows are ordered by: an expression, its direction, and whether NULL comes first."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
 def substitute(expression: Expression, replacement: Mapping[Expression, Expression]) -> Expression:
     """Return the expression with every occurrence of a key replaced by its value."""
     if expression in replacement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import singledispatch
 from typing import Any
@@ -27,6 +27,7 @@ from everview.algebra.expressions import (
     Negate,
     Not,
     Or,
+    SortKey,
     TryCast,
 )  # fmt: skip
 from everview.algebra.time import interval_sql
@@ -244,6 +245,27 @@ def aggregate_sql(call: AggregateCall) -> str:
     argument = "*" if call.argument is None else expression_sql(call.argument)
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
     return text if call.where is None else f"{text} FILTER (WHERE {expression_sql(call.where)})"
+
+
+def name_rank(function: str, partition: Sequence[Expression], order: Sequence[SortKey]) -> str:
+    """Return a rank as SQL: `rank() OVER (PARTITION BY k ORDER BY v DESC)`."""
+    return f"{function}() OVER ({over_sql(partition, order)})"
+
+
+def over_sql(partition: Sequence[Expression], order: Sequence[SortKey]) -> str:
+    """Return what stands in OVER (…)."""
+    parts = [f"PARTITION BY {', '.join(map(expression_sql, partition))}"] if partition else []
+    return " ".join([*parts, *([f"ORDER BY {order_sql(order)}"] if order else [])])
+
+
+def order_sql(order: Sequence[SortKey]) -> str:
+    """Return the keys of an ORDER BY as SQL; NULLs come first, descending last, where nothing is written."""
+    return ", ".join(
+        expression_sql(key.expression)
+        + (" DESC" if key.descending else "")
+        + ("" if key.nulls_first != key.descending else f" NULLS {'FIRST' if key.nulls_first else 'LAST'}")
+        for key in order
+    )
 
 
 _ATOMS = (Column, Call, Cast, TryCast, Case)

@@ -27,6 +27,7 @@ from everview.operators.multiset import MultisetOperator
 from everview.operators.negate import NegateOperator
 from everview.operators.negative_tuples import NegativeTuplesOperator
 from everview.operators.project import ProjectOperator
+from everview.operators.rank import RankOperator
 from everview.operators.register import RegisterOperator
 from everview.operators.relation_stream import RelationStreamOperator
 from everview.operators.row_window import RowWindowOperator
@@ -46,8 +47,8 @@ __all__ = [
     "DomainScanOperator", "EventOperator", "EventOutputOperator", "EventWait", "FilterOperator",
     "HoldOperator", "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator",
     "MatchOperator", "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator",
-    "OnceOperator", "Operator", "ProjectOperator", "RegisterOperator", "RelationStreamOperator",
-    "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart", "StatefulOperator",
-    "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
+    "OnceOperator", "Operator", "ProjectOperator", "RankOperator", "RegisterOperator",
+    "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart",
+    "StatefulOperator", "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "TimeWindowOperator",
     "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

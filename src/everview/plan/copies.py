@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from everview.algebra import nodes as N
+from everview.algebra.over import Rank
 from everview.algebra.time import SECOND
 from everview.algebra.windows import Fixed, Range, Rows
 
@@ -79,6 +80,13 @@ def _(node: N.Filter) -> float:
 @_rows_held.register
 def _(node: N.Aggregate) -> float:
     return min(_rows_held(node.input), _VALUES ** len(node.keys))
+
+
+@_rows_held.register
+def _(node: Rank) -> float:
+    below = _rows_held(node.input)
+    limit = node.limit
+    return below if limit is None else min(below, limit.count * (_VALUES if node.partition else 1.0))
 
 
 @_rows_held.register(N.Join)

@@ -311,6 +311,25 @@ def _(operator: P.SyncOnOperator, inputs: Sequence[Flow], known: Statistics) -> 
 
 
 @_estimate.register
+def _(operator: P.RankOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
+    """A change within the limit moves one row in and one out; with ranks, those behind it change too."""
+    (flow,) = inputs
+    partitions = count_occurring(flow.distinct(operator.partition), flow.holds)
+    each = max(flow.holds / max(partitions, 1.0), 1.0)
+    first = each if operator.limit is None else min(operator.limit.count, each)
+    moved = 2.0 if not operator.ranks else 1.0 + first
+    rate = flow.events * first / each * moved
+    holds = first * partitions
+    values = (*flow.values[: operator.width], *[first] * len(operator.ranks))
+    kept = flow.kept
+    if operator.limit is not None and not operator.signed:  # those that outlast all but a few better ones
+        outlasting = 1 + math.log(each / first) if flow.closed else 1.0
+        kept = min(first * outlasting * partitions, flow.kept)
+    state = {part.name: holds if part.queue else kept for part in operator.state}
+    return _with_state(operator, Flow(rate, rate, holds, holds, values, flow.grain), inputs, state, flow.rate)
+
+
+@_estimate.register
 def _(operator: P.DistinctOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
     """δ* emits what is not yet covered, δ the changes between none and one."""
     (flow,) = inputs

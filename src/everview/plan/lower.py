@@ -14,6 +14,7 @@ from functools import singledispatch
 from everview import operators as P
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Case, Column, Comparison, Expression, Literal, substitute
+from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
 from everview.algebra.text import name_sql
 from everview.algebra.types import BOOLEAN, INT, DataType
@@ -22,6 +23,7 @@ from everview.errors import PlanError
 from everview.operators.aggregates.accumulators import AGGREGATE_FUNCTIONS, AggregateColumn
 from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
+from everview.operators.columnar.standings import SortColumn
 from everview.plan import lower_joins as joins
 from everview.plan.copies import estimate_copies
 from everview.plan.lower_joins import LoweredInput, cast_to
@@ -337,6 +339,26 @@ def _(node: N.Aggregate, lower: Lowering) -> P.Operator:
     results = tuple(call.type for _, call in node.calls)
     rows = replace(below.rows, grows_groups=life(node).grows)
     return P.AggregateOperator(computed, len(node.keys), aggregates, results, below.rows.signed, rows=(rows,))
+
+
+@_lower_node.register
+def _(node: Rank, lower: Lowering) -> P.Operator:
+    below = lower.lower_input(node.input)
+    schema, columns = node.input.schema, list[Expression](below.plan.columns)
+    for wanted in (*node.partition, *(key.expression for key in node.order)):
+        if (bound := bind_positions(wanted, schema)) not in columns:
+            columns.append(bound)
+    plan = below.plan if len(columns) == len(schema) else P.ProjectOperator(below.plan, tuple(columns))
+    partition = tuple(columns.index(bind_positions(e, schema)) for e in node.partition)
+    order = tuple(
+        SortColumn(columns.index(bind_positions(key.expression, schema)), key.descending, key.nulls_first)
+        for key in node.order
+    )
+    ranks = tuple(function for _, function in node.ranks)
+    rows = replace(below.rows, grows_groups=life(node).grows)
+    return P.RankOperator(
+        plan, len(schema), partition, order, ranks, node.limit, below.rows.signed, rows=(rows,)
+    )
 
 
 def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator, tuple[AggregateColumn, ...]]:

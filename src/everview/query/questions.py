@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from everview import operators as P
 from everview.algebra import nodes as N
+from everview.algebra.expressions import SortKey
 from everview.algebra.schema import names_beside
 from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
@@ -38,7 +39,6 @@ from everview.plan.corrections import TAKE_IN_TIME, refuse_correction
 from everview.plan.views import cut_at_views, find_views
 from everview.query.output import interval_rows, snapshot_rows, tag_rows
 from everview.sql.ad_hoc import Query
-from everview.sql.ordering import SortKey
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 from everview.storage.runs import TraceId

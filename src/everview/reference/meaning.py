@@ -21,12 +21,14 @@ from everview.algebra.aggregates import AggregateCall, aggregate_function
 from everview.algebra.changes import ChangeRow, Logical, Record, Snapshot, to_logical
 from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
+from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
 from everview.algebra.time import Chronon, instant_column
 from everview.algebra.types import VOID, DataType
 from everview.algebra.values import normal, record_ordering
 from everview.algebra.windows import Rows, TimeWindow
 from everview.errors import AlgebraError
+from everview.reference.over import rank_rows
 from everview.reference.scope import scope
 
 Triple = tuple[Record, Chronon, int]
@@ -327,6 +329,13 @@ def aggregate_group(call: AggregateCall, schema: Schema, members: Iterable[Recor
     if call.distinct:
         values = list(dict.fromkeys(values))
     return normal(aggregate_function(call.function).meaning(values, call.argument.type, call.type))
+
+
+@_meaning.register
+def _rank(plan: Rank, world: World) -> Logical:
+    """At every instant the ranking of the rows that hold then (snapshot-reducible, paper 1, definition 4)."""
+    stream = _meaning(plan.input, world)
+    return _sum((e, t, n) for t in world.domain for e, n in rank_rows(plan, snapshot_at(stream, t)).items())
 
 
 # Two inputs

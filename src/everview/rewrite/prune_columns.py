@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression
+from everview.algebra.over import Rank
 from everview.algebra.schema import Field
+from everview.algebra.types import INT
 
 _Columns = frozenset[Column]
 
@@ -60,12 +62,27 @@ def _narrow(node: N.Node, read: _Columns) -> N.Node:
             shown = [pair for f, pair in zip(node.schema, columns, strict=True) if Column.to(f) in read]
             shown = shown or [columns[node.schema.index(_narrowest(node))]]
             return replace(node, columns=tuple(shown))
+        case Rank():
+            return _narrow_ranking(node, read)
         case N.Alias(below):
             pairs = list(zip(node.schema, below.schema, strict=True))
             return N.with_inputs(
                 node, [_narrow(below, frozenset(Column.to(b) for a, b in pairs if Column.to(a) in read))]
             )
     return node
+
+
+def _narrow_ranking(node: Rank, read: _Columns) -> N.Node:
+    """Return a ranking with the ranks that are read. ROW_NUMBER orders by all columns: all of them stay."""
+    ranks = tuple((name, function) for name, function in node.ranks if Column(name, INT) in read)
+    functions = {function for _, function in ranks}
+    if node.limit is not None:
+        functions.add(node.limit.function)
+    below = node.input
+    if "row_number" not in functions:
+        order = _read_by([*node.partition, *(key.expression for key in node.order)])
+        below = _narrow(below, read | order if functions else read)
+    return replace(node, input=below, ranks=ranks) if functions else below
 
 
 def _cut(side: N.Node, read: _Columns) -> N.Node:

@@ -11,6 +11,7 @@ from everview.rewrite.close_equalities import close_equalities
 from everview.rewrite.collapse_sync import collapse_sync
 from everview.rewrite.cost import Costs
 from everview.rewrite.fold_constants import fold_constants
+from everview.rewrite.fold_filter_into_rank import fold_filter_into_rank
 from everview.rewrite.fold_filter_into_tagged import fold_filter_into_tagged
 from everview.rewrite.merge_filter_into_join import merge_filter_into_join
 from everview.rewrite.merge_filters import merge_filters
@@ -24,6 +25,7 @@ from everview.rewrite.push_filter_below_distinct import push_filter_below_distin
 from everview.rewrite.push_filter_below_join import push_filter_below_join
 from everview.rewrite.push_filter_below_outer_join import push_filter_below_outer_join
 from everview.rewrite.push_filter_below_project import push_filter_below_project
+from everview.rewrite.push_filter_below_rank import push_filter_below_rank
 from everview.rewrite.push_filter_below_rows_window import push_filter_below_rows_window
 from everview.rewrite.push_filter_below_set_operation import push_filter_below_set_operation
 from everview.rewrite.push_filter_below_subquery_join import push_filter_below_subquery_join
@@ -74,6 +76,8 @@ RULES: tuple[Rule, ...] = (
     push_filter_below_sync,
     push_filter_below_window,
     push_filter_below_rows_window,
+    push_filter_below_rank,
+    fold_filter_into_rank,
     push_filter_below_tagged,  # before the next one: what is on the key needs no row that deletes
     fold_filter_into_tagged,
     merge_filter_into_join,

@@ -12,20 +12,10 @@ from everview.sql import ast
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import has_relation_parts
-from everview.sql.literals import bind_instant, constant_int
-from everview.sql.ordering import SortKey, bind_order_of_answer
-from everview.sql.query import bind_query, bind_select
-
-_MOST = 2**31 - 1  # Spark's
-
-
-@dataclass(frozen=True)
-class OrderAndLimit:
-    """ORDER BY, LIMIT and OFFSET of a query or of the brackets around it."""
-
-    order: tuple[SortKey, ...] = ()
-    limit: int | None = None
-    offset: int = 0
+from everview.sql.limits import OrderAndLimit, bind_part
+from everview.sql.literals import bind_instant
+from everview.sql.ordering import bind_order_of_answer
+from everview.sql.query import bind_select, bind_whole_query
 
 
 @dataclass(frozen=True)
@@ -58,42 +48,14 @@ def bind_ad_hoc(node: exp.Expr, context: Context) -> Query:
     if isinstance(node, exp.Select):
         query, keys = bind_select(node, context, order)
     else:
-        query = bind_query(node, context)
+        query = bind_whole_query(node, context)
         keys = bind_order_of_answer(order, query, context)
-    parts = [_part(first, keys, context)]
+    parts = [bind_part(first, keys, context)]
     for brackets in reversed(around):
         keys = bind_order_of_answer(brackets.args.get("order"), query, context)
-        parts.append(_part(brackets, keys, context))
+        parts.append(bind_part(brackets, keys, context))
     return Query(query.plan, query.names, tuple(p for p in parts if p != OrderAndLimit()), as_of)
 
 
 def _has_clauses(node: exp.Expr) -> bool:
     return any(node.args.get(name) is not None for name in ("order", "limit", "offset"))
-
-
-def _part(node: exp.Expr, keys: tuple[SortKey, ...], context: Context) -> OrderAndLimit:
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    return OrderAndLimit(
-        keys,
-        None if limit is None or _is_all(limit) else _count(limit, "LIMIT", context),
-        0 if offset is None else _count(offset, "OFFSET", context),
-    )
-
-
-def _is_all(limit: exp.Expr) -> bool:
-    """Return whether it is LIMIT ALL, which means no limit."""
-    return isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL"
-
-
-def _count(clause: exp.Expr, what: str, context: Context) -> int:
-    """Return the number of LIMIT and of OFFSET."""
-    if not isinstance(clause, (exp.Limit, exp.Offset)):
-        raise context.script.error(
-            "this way to limit the answer is not available", clause, next_step="write LIMIT 10 OFFSET 20"
-        )
-    number = constant_int(clause.expression, context.script, what)
-    if number < 0:
-        raise context.script.error(f"{what} cannot be negative", clause)
-    if number > _MOST:
-        raise context.script.error(f"{what} is at most {_MOST}", clause)
-    return number

@@ -10,10 +10,11 @@ from sqlglot import exp
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import Column, Expression, Literal, substitute
-from everview.algebra.text import Written, aggregate_sql, expression_sql, name_sql
+from everview.algebra.text import Written, aggregate_sql, expression_sql, name_rank, name_sql
 from everview.sql.context import Context
 from everview.sql.expressions import AggregateRef
 from everview.sql.literals import whole_number
+from everview.sql.over import RankRef
 from everview.sql.scope import OuterColumn, Scope
 
 
@@ -38,6 +39,8 @@ def output_name(expression: Expression) -> str:
         return expression.name
     if isinstance(expression, AggregateRef):
         return _written_name(expression)
+    if isinstance(expression, RankRef):
+        return _rank_name(expression)
     return expression_sql(_bare(expression))
 
 
@@ -49,7 +52,15 @@ def _bare(expression: Expression) -> Expression:
             shown[part] = Column(part.name, part.type)
         elif isinstance(part, AggregateRef):
             shown[part] = Written(_written_name(part), part.type)
+        elif isinstance(part, RankRef):
+            shown[part] = Written(_rank_name(part), part.type)
     return substitute(expression, shown)
+
+
+def _rank_name(rank: RankRef) -> str:
+    """Return a rank as written in SQL."""
+    order = [replace(key, expression=_bare(key.expression)) for key in rank.order]
+    return name_rank(rank.function, [_bare(e) for e in rank.partition], order)
 
 
 def _written_name(aggregate: AggregateRef) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import is_aggregate
+from everview.algebra.over import Rank
 from everview.algebra.types import TIMESTAMP
 from everview.errors import Place
 from everview.sql import ast
@@ -44,6 +45,8 @@ def _not_an_event(plan: N.Node) -> _Reason | None:
             return _Reason(f"the window [{plan.window}]", _window)
         case N.Synchronize() | N.SynchronizeOn():
             return _Reason("a synchronized relation", lambda part: part.meta.get("sync"))
+        case Rank():
+            return _Reason("a ranking, whose rows change as others come", _ranking)
         case N.View(definition=N.IStream()) | N.IStream():
             return None
         case N.View():
@@ -62,6 +65,10 @@ def _not_an_event(plan: N.Node) -> _Reason | None:
 def _window(part: exp.Expr) -> exp.Expr | None:
     bracket = next(iter(part.meta.get("windows", ())), None)
     return bracket if bracket is not None else part if is_now(part) else None
+
+
+def _ranking(part: exp.Expr) -> exp.Expr | None:
+    return part if isinstance(part, (exp.Window, exp.Limit, exp.Offset, exp.Distinct)) else None
 
 
 def _stream_function(part: exp.Expr) -> exp.Expr | None:

@@ -41,6 +41,7 @@ from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
+from everview.sql.over import bind_over
 from everview.sql.promotion import as_text_if_mixed, is_text_literal, one_key, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
@@ -101,12 +102,6 @@ class ExpressionBinder:
         return bound
 
     def _refusal(self, node: exp.Expr) -> EverviewError:
-        if isinstance(node, exp.Window):
-            return self.script.error(
-                "OVER (…) is not available: a view is about a snapshot, not about an order of rows",
-                node,
-                next_step="use a window bracket after the stream and GROUP BY",
-            )
         if isinstance(node, (exp.Any, exp.All)) and not isinstance(node.this, exp.Query):
             return self.script.error(
                 "values of ANY and ALL follow LIKE and ILIKE only, without ESCAPE",
@@ -480,6 +475,7 @@ _HANDLERS: dict[type, Handler] = {
     exp.StrPosition: B.position,
     exp.Anonymous: B.call,
     exp.Filter: B.filtered,
+    exp.Window: bind_over,
     exp.CurrentTimestamp: B.clock,
     exp.CurrentDate: B.clock,
     **dict.fromkeys(_ARITHMETIC, B.arithmetic),

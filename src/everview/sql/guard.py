@@ -37,7 +37,8 @@ USED: dict[type[exp.Expr], dict[str, Kinds]] = {
     # queries
     exp.Select: {
         **_WITH, **_LIST, "distinct": (exp.Distinct,), "from_": (exp.From,), **_JOINS, "where": (exp.Where,),
-        "group": (exp.Group,), "having": (exp.Having,), **_QUERY_END,
+        "group": (exp.Group,), "having": (exp.Having,), "qualify": (exp.Qualify,),
+        "windows": (exp.Window,), **_QUERY_END,
     },
     exp.Subquery: _ONE | _ALIAS | _WITH | _JOINS | _QUERY_END,
     exp.Paren: _ONE,
@@ -58,7 +59,12 @@ USED: dict[type[exp.Expr], dict[str, Kinds]] = {
     exp.Where: _ONE,
     exp.Group: {**_LIST, "all": _FLAG, "grouping_sets": _ANY, "cube": _ANY, "rollup": _ANY},
     exp.Having: _ONE,
-    exp.Distinct: _LIST,
+    exp.Qualify: _ONE,
+    exp.Window: {
+        **_ONE, "partition_by": _ANY, "order": (exp.Order,), "spec": (exp.WindowSpec,), "over": _TEXT,
+        "alias": _NAME,
+    },
+    exp.Distinct: {**_LIST, "on": _ANY},
     exp.Order: {"expressions": (exp.Ordered,)},
     exp.Ordered: {**_ONE, "desc": _FLAG, "nulls_first": _FLAG},
     exp.Limit: {"expression": _ANY},
@@ -134,7 +140,6 @@ _WORDS_OF: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Star, "rename"): "* RENAME",
     (exp.Star, "ilike"): "* ILIKE",
     (exp.Between, "symmetric"): "BETWEEN SYMMETRIC",
-    (exp.Distinct, "on"): "DISTINCT ON",
     (exp.Select, "kind"): "SELECT AS",
     (exp.Join, "expressions"): "a list of joins",
     (exp.Order, "this"): "ORDER BY in a call",
@@ -154,7 +159,12 @@ def refuse_unused(statement: exp.Expr, script: Script, ad_hoc: bool = True) -> N
         for name, value in node.args.items():
             if not _is_given(value):
                 continue
-            if name in _QUERY_END and isinstance(node, exp.Query | exp.Values) and id(node) not in ends:
+            if (
+                name in _QUERY_END
+                and isinstance(node, exp.Query | exp.Values)
+                and id(node) not in ends
+                and not _takes_first_rows(node)
+            ):
                 raise _refuse_order(name, value, script)
             used = USED.get(type(node))
             if used is None:
@@ -190,12 +200,25 @@ def _ends(statement: exp.Expr) -> Iterator[exp.Expr]:
     yield node
 
 
+def _takes_first_rows(node: exp.Expr) -> bool:
+    """Return whether the ORDER BY of a query says which rows it has: with LIMIT, OFFSET or DISTINCT ON."""
+    if not isinstance(node, (exp.Select, exp.SetOperation, exp.Subquery)):
+        return False
+    distinct = node.args.get("distinct")
+    on = isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None
+    return on or any(node.args.get(name) is not None for name in ("limit", "offset"))
+
+
 def _refuse_order(name: str, clause: exp.Expr, script: Script) -> Exception:
     words = {"order": "ORDER BY"}.get(name, name.upper())
     return script.error(
-        f"{words} may only end an ad hoc SELECT: views and subqueries have no order",
+        f"{words} without LIMIT may only end an ad hoc SELECT: views and subqueries have no order"
+        if name == "order"
+        else f"{words} cannot stand here",
         clause,
-        next_step="leave it out here and order the answer when you ask for it",
+        next_step="leave it out here and order the answer when you ask for it"
+        if name == "order"
+        else "put it into the SELECT",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from everview.algebra.expressions import Column, Expression
+from everview.algebra.expressions import Column, Expression, SortKey
 from everview.algebra.schema import Field, Schema
 from everview.errors import EverviewError
 from everview.sql.aggregation import SelectItem
@@ -15,15 +15,6 @@ from everview.sql.context import BoundQuery, Context
 from everview.sql.literals import constant_int
 from everview.sql.renaming import unique_names
 from everview.sql.scope import AmbiguousName, Scope
-
-
-@dataclass(frozen=True)
-class SortKey:
-    """What an answer is ordered by, over the columns of its plan."""
-
-    expression: Expression
-    descending: bool
-    nulls_first: bool
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Expression, conjunction
+from everview.algebra.expressions import Column, Expression, SortKey, conjunction
 from everview.algebra.time import Grid
 from everview.sql import ast
 from everview.sql.aggregation import SelectItem, aggregates_in, bind_aggregation, group_keys
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import bind_from, bind_item, has_relation_parts
-from everview.sql.ordering import SortKey, bind_order
+from everview.sql.limits import bind_part
+from everview.sql.ordering import bind_order, bind_order_of_answer
+from everview.sql.over import add_ranks, distinct_on, limit_rows, name_windows, ranks_in
 from everview.sql.relations import column_names, sync_grid
 from everview.sql.renaming import rename_columns, select_columns
 from everview.sql.scope import Named, Scope
@@ -24,6 +26,26 @@ from everview.sql.values import bind_values
 
 
 def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
+    """Return the plan of a query; its ORDER BY says which rows LIMIT and DISTINCT ON take."""
+    brackets = isinstance(node, exp.Subquery) and not has_relation_parts(node)
+    if not brackets and not isinstance(node, (exp.Select, exp.SetOperation)):
+        return bind_whole_query(node, context)
+    order = node.args.get("order")
+    if isinstance(node, exp.Select):
+        query, keys = bind_select(node, context, order)
+    else:
+        query = bind_whole_query(node, context)
+        keys = bind_order_of_answer(order, query, context)
+    part, plan = bind_part(node, keys, context), query.plan
+    if part.limit is not None or part.offset:
+        plan = limit_rows(plan, keys, part.limit, part.offset)
+    shown = plan.schema.fields[: len(query.names)]
+    if len(shown) < len(plan.schema):
+        plan = N.Project(plan, tuple((f.name, Column.to(f)) for f in shown))
+    return BoundQuery(plan, query.names)
+
+
+def bind_whole_query(node: exp.Expr, context: Context) -> BoundQuery:
     """Return the plan of a query, without the order and the part of it that an ad hoc query asks for."""
     match node:
         case ast.AsOfSyntax():
@@ -51,11 +73,13 @@ def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
 def bind_select(
     node: exp.Select, context: Context, order: exp.Order | None = None
 ) -> tuple[BoundQuery, tuple[SortKey, ...]]:
-    """Bind FROM, WHERE, GROUP BY, HAVING, the SELECT list, DISTINCT and ORDER BY, in this order.
+    """Bind FROM, WHERE, GROUP BY, HAVING, the SELECT list, OVER, QUALIFY, DISTINCT, ORDER BY, in this order.
 
-    What ORDER BY needs and the SELECT list does not have stands in the plan behind the columns of the answer.
+    What ORDER BY and DISTINCT ON need and the SELECT list does not have stands in the plan behind the columns
+    of the answer.
     """
     context = bind_with(node, context)
+    name_windows(node)
     where = node.args.get("where")
     plan, scope, conditions = bind_from(
         node, context, split_conditions(where.this if where is not None else None)
@@ -66,7 +90,11 @@ def bind_select(
     sorting = bind_order(order, items, scope, context)
     keys = group_keys(node.args.get("group"), items, scope, context)
     selected = len(items)
+    qualify = _qualify(node, items, scope, context)
+    on = _distinct_on(node, items, scope, context)
     items += sorting.items
+    places = [_place(item, items) for item in on]
+    items += qualify
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     if node.args.get("group") is not None or aggregates_in(wanted):
         plan, items, condition = bind_aggregation(plan, keys, items, having, context)
@@ -74,10 +102,17 @@ def bind_select(
             plan = N.Filter(plan, condition)
     elif having is not None:
         raise context.script.error("HAVING needs GROUP BY or an aggregate", having[1], next_step="use WHERE")
+    plan, expressions = add_ranks(plan, [i.expression for i in items])
+    items = [SelectItem(i.name, e, i.syntax) for i, e in zip(items, expressions, strict=True)]
+    if qualify:
+        plan = N.Filter(plan, items.pop().expression)
     with context.script.blame(node):
         query = select_columns(plan, [Named(i.name, i.expression) for i in items])
     names = query.names[:selected]
     distinct = node.args.get("distinct")
+    if on:
+        columns = [Column.to(query.plan.schema.fields[place]) for place in places]
+        return BoundQuery(distinct_on(query.plan, columns, sorting.keys), names), sorting.keys
     if distinct is None:
         return BoundQuery(query.plan, names), sorting.keys
     if sorting.items:
@@ -108,7 +143,46 @@ def _having(
         return None
     aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
     binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
-    return binder.condition(clause.this, "HAVING"), clause.this
+    condition = binder.condition(clause.this, "HAVING")
+    if ranks_in([condition]):
+        raise context.script.error(
+            "OVER (…) cannot stand in HAVING", clause.this, next_step="put the condition into QUALIFY"
+        )
+    return condition, clause.this
+
+
+def _qualify(node: exp.Select, items: list[SelectItem], scope: Scope, context: Context) -> list[SelectItem]:
+    """Bind QUALIFY, as HAVING is bound; it is a condition on ranks."""
+    clause = node.args.get("qualify")
+    if clause is None:
+        return []
+    aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
+    condition = binder.condition(clause.this, "QUALIFY")
+    if not ranks_in([condition, *(i.expression for i in items)]):
+        raise context.script.error("QUALIFY needs a rank, as RANK() OVER (…)", clause, next_step="use WHERE")
+    return [SelectItem("qualify", condition, clause.this)]
+
+
+def _distinct_on(
+    node: exp.Select, items: list[SelectItem], scope: Scope, context: Context
+) -> list[SelectItem]:
+    """Bind the expressions of DISTINCT ON: names of the SELECT list come first."""
+    distinct = node.args.get("distinct")
+    on = None if distinct is None else distinct.args.get("on")
+    if on is None:
+        return []
+    aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
+    binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
+    return [SelectItem(None, binder.bind(e), e) for e in (on.expressions or [on])]
+
+
+def _place(wanted: SelectItem, items: list[SelectItem]) -> int:
+    """Return where an expression is selected; it is added behind the others if it is not."""
+    found = next((i for i, item in enumerate(items) if item.expression == wanted.expression), None)
+    if found is None:
+        items.append(wanted)
+    return len(items) - 1 if found is None else found
 
 
 def _set_operation(node: exp.SetOperation, context: Context) -> BoundQuery:

@@ -26,6 +26,7 @@ from everview.sql.aggregation import aggregates_in
 from everview.sql.context import Context
 from everview.sql.ctes import bind_with
 from everview.sql.joins import bind_from, has_relation_parts, refuse_non_retroactive
+from everview.sql.limits import has_first_rows
 from everview.sql.scope import OuterColumn, Scope
 from everview.sql.selecting import bind_items
 
@@ -76,7 +77,7 @@ def _query_of(condition: exp.In) -> exp.Expr | None:
 def _unwrap_query(query: exp.Expr) -> exp.Expr:
     """Return a query without the brackets around it, if nothing stands behind them."""
     while isinstance(query, (exp.Subquery, exp.Paren)) and not has_relation_parts(query):
-        if query.args.get("with_"):
+        if query.args.get("with_") or has_first_rows(query):
             return query
         query = query.this
     return query
@@ -170,11 +171,11 @@ def _plain_select(
 
     None for any other query, which then cannot be correlated.
     """
-    while isinstance(query, exp.Subquery) and not has_relation_parts(query):
+    while isinstance(query, exp.Subquery) and not has_relation_parts(query) and not has_first_rows(query):
         context = bind_with(query, context)
         query = query.this
     if not isinstance(query, exp.Select) or any(
-        query.args.get(part) for part in ("group", "having", "distinct")
+        query.args.get(part) for part in ("group", "having", "distinct", "qualify", "limit", "offset")
     ):
         return None
     context = bind_with(query, context)

@@ -6,12 +6,23 @@ clause, a relation at a time. Operators that SQL does not have (coalesce, split,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Call, Cast, Column, Expression, substitute
+from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
-from everview.algebra.text import Written, aggregate_sql, expression_sql, literal_sql, name_sql
+from everview.algebra.text import (
+    Written,
+    aggregate_sql,
+    expression_sql,
+    literal_sql,
+    name_rank,
+    name_sql,
+    order_sql,
+)
 from everview.algebra.time import Grid, interval_sql, timestamp_sql
-from everview.algebra.types import BOOLEAN
+from everview.algebra.types import BOOLEAN, INT
 from everview.errors import PlanError
 
 _SET_WORDS: tuple[tuple[type[N.Node], str], ...] = (
@@ -38,6 +49,8 @@ def unparse(plan: N.Node) -> str:
             return f"{type(plan).__name__.upper()}({unparse(plan.input)})"
         case N.RStream(stamped=True):
             return f"RSTREAM({unparse(plan.input)}) {_sync_every(plan.grid)}"
+        case Rank() if _takes_first_rows(plan):
+            return _first_rows(plan)
         case N.Distinct(N.Union() as union):
             return f"({unparse(union.left)}) UNION ({unparse(union.right)})"
         case N.Distinct():
@@ -56,35 +69,76 @@ def unparse(plan: N.Node) -> str:
 
 
 def _select(plan: N.Node) -> str:
-    columns = None
+    columns, qualify, ranks = None, None, list[Rank]()
     if isinstance(plan, N.Project):
         columns, plan = plan.columns, plan.input
+    if isinstance(plan, N.Filter) and isinstance(plan.input, Rank) and not _takes_first_rows(plan.input):
+        qualify, plan = plan.condition, plan.input
+    while isinstance(plan, Rank) and not _takes_first_rows(plan):
+        if columns is None:
+            columns = tuple((f.name, Column.to(f)) for f in plan.schema)
+        ranks.append(plan)
+        plan = plan.input
     having = None
     if isinstance(plan, N.Filter) and isinstance(plan.input, N.Aggregate):
         having, plan = plan.condition, plan.input
     if isinstance(plan, N.Aggregate):
-        return _grouped_select(plan, columns, having)
-    items = "*" if columns is None else ", ".join(f"{expression_sql(e)} AS {name_sql(n)}" for n, e in columns)
-    return f"SELECT {items}{_body(plan)}"
+        return _grouped_select(plan, columns, having, ranks, qualify)
+    written: dict[Column, str] = {}
+    _write_ranks(ranks, written)
+    items = "*" if columns is None else ", ".join(f"{_with(e, written)} AS {name_sql(n)}" for n, e in columns)
+    text = f"SELECT {items}{_body(plan)}"
+    return text if qualify is None else f"{text} QUALIFY {_with(qualify, written)}"
+
+
+def _takes_first_rows(plan: Rank) -> bool:
+    """Return whether a ranking is what LIMIT and DISTINCT ON are."""
+    return plan.limit is not None and plan.limit.function == "row_number" and not plan.ranks
+
+
+def _write_ranks(ranks: list[Rank], written: dict[Column, str]) -> None:
+    """Add how ranks are written, from the innermost on."""
+    for rank in reversed(ranks):
+        if rank.limit is not None:
+            raise PlanError("SQL has no words for a ranking with a limit and a rank")
+        shown: dict[Expression, Expression] = {c: Written(text, c.type) for c, text in written.items()}
+        partition = [substitute(e, shown) for e in rank.partition]
+        order = [replace(key, expression=substitute(key.expression, shown)) for key in rank.order]
+        written |= {Column(name, INT): name_rank(function, partition, order) for name, function in rank.ranks}
+
+
+def _first_rows(plan: Rank) -> str:
+    """Return SELECT … ORDER BY … LIMIT n, or SELECT DISTINCT ON (…) … for the first row of each partition."""
+    order = f" ORDER BY {order_sql(plan.order)}" if plan.order else ""
+    below = f"FROM ({unparse(plan.input)}){order}"
+    if plan.limit is None or (plan.partition and plan.limit.count > 1):
+        raise PlanError("SQL has no words for a ranking without a rank")
+    if plan.partition:
+        return f"SELECT DISTINCT ON ({', '.join(map(expression_sql, plan.partition))}) * {below}"
+    return f"SELECT * {below} LIMIT {plan.limit.count}"
 
 
 def _grouped_select(
-    plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None
-) -> str:
-    """Return SELECT … GROUP BY … HAVING …, with the Aggregate's columns written as their expressions."""
+    plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None,
+    ranks: list[Rank], qualify: Expression | None,
+) -> str:  # fmt: skip
+    """Return SELECT … GROUP BY … HAVING … QUALIFY …, with the Aggregate's columns as their expressions."""
     plain = (Column, Call, Cast)
     written = {
         Column(n, e.type): expression_sql(e) if isinstance(e, plain) else f"({expression_sql(e)})"
         for n, e in plan.keys
     }
     written |= {Column(n, c.type): aggregate_sql(c) for n, c in plan.calls}
+    groups = dict(written)
+    _write_ranks(ranks, written)
     if columns is None:
         columns = tuple((f.name, Column.to(f)) for f in plan.schema)
     items = ", ".join(f"{_with(e, written)} AS {name_sql(n)}" for n, e in columns)
     text = f"SELECT {items}{_body(plan.input)}"
     if plan.keys:
-        text += " GROUP BY " + ", ".join(written[Column(n, e.type)] for n, e in plan.keys)
-    return text if having is None else f"{text} HAVING {_with(having, written)}"
+        text += " GROUP BY " + ", ".join(groups[Column(n, e.type)] for n, e in plan.keys)
+    text = text if having is None else f"{text} HAVING {_with(having, groups)}"
+    return text if qualify is None else f"{text} QUALIFY {_with(qualify, written)}"
 
 
 def _with(expression: Expression, written: dict[Column, str]) -> str:
@@ -151,7 +205,7 @@ def _relation(plan: N.Node) -> str:
             return f"{_before(plan.input, N.Window)} SYNC ON {name_sql(points.name)}"
         case N.Values():
             return f"({_values(plan)})"
-        case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference():
+        case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference() | Rank():
             return f"({unparse(plan)})"
         case N.Intersection() | N.StrictDifference(left=N.Distinct()):
             return f"({unparse(plan)})"

@@ -30,11 +30,13 @@ import msgspec
 from everview import operators as P
 from everview.algebra import windows as W
 from everview.algebra.expressions import Expression
+from everview.algebra.over import RankLimit
 from everview.algebra.time import Grid
 from everview.algebra.types import DataType
 from everview.errors import StoreError
 from everview.operators.aggregates.accumulators import AggregateColumn
 from everview.operators.base import Growth, InputRows
+from everview.operators.columnar.standings import SortColumn
 from everview.operators.columnar.time_bands import TimeBand
 from everview.storage.files import Files
 from everview.storage.runs import PLANS
@@ -45,8 +47,8 @@ PLAN_FORMAT = 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _RECORDS = (
-    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, StreamLine, TimeBand, W.Range,
-    W.Fixed, W.Band,
+    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, RankLimit, SortColumn, StreamLine,
+    TimeBand, W.Range, W.Fixed, W.Band,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
+from everview.algebra.over import Rank
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Range, Rows
 from everview.temporal.life import reach
@@ -136,6 +137,13 @@ def _(node: N.Aggregate) -> Age:
     keys = [] if line is None else [e for name, e in node.keys if name == line.name]
     if before is None or Column.to(before) not in keys:
         return _UNKNOWN
+    ends = age(node.input).ends
+    return Age(ends, ends, ends)
+
+
+@age.register
+def _(node: Rank) -> Age:
+    """A row has another rank, or none, as others come and go, and is retracted when it ends."""
     ends = age(node.input).ends
     return Age(ends, ends, ends)
 

@@ -12,6 +12,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
+from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
 
 KeyColumns = tuple[int, ...]
@@ -66,6 +67,18 @@ def _(plan: N.Node) -> KeyColumns | None:
     no other column.
     """
     return keys_of(plan.inputs[0])
+
+
+@keys_of.register
+def _(plan: Rank) -> KeyColumns | None:
+    """The key of the input; without one, the partition and the row number."""
+    below = keys_of(plan.input)
+    numbers = [i for i, (_, f) in enumerate(plan.ranks, len(plan.input.schema)) if f == "row_number"]
+    if below is not None or not numbers or not all(isinstance(e, Column) for e in plan.partition):
+        return below
+    columns = [e for e in plan.partition if isinstance(e, Column)]
+    schema = plan.input.schema
+    return (*(schema.index(schema.find(c.name, c.relation)) for c in columns), numbers[0])
 
 
 @keys_of.register

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from everview.algebra import nodes as N
+from everview.algebra.expressions import Column
+from everview.algebra.over import Rank
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Band, Fixed, Range, Rows
 
@@ -133,6 +135,15 @@ def _(node: N.Aggregate) -> Life:
     """A value holds until the next one; the number of groups grows if a timestamp is part of the key."""
     timed = any(node.schema.find(name).timeline is not None for name, _ in node.keys)
     return Life(None, grows=timed and life(node.input).grows)
+
+
+@life.register
+def _(node: Rank) -> Life:
+    """A row is ranked until a better one comes. With a limit, rows grow if a partition has a timestamp."""
+    below, schema = life(node.input), node.input.schema
+    columns = [e for e in node.partition if isinstance(e, Column)]
+    timed = any(schema.find(c.name, c.relation).timeline is not None for c in columns)
+    return Life(None, grows=below.grows and (node.limit is None or timed))
 
 
 @life.register(N.Join)

@@ -14,6 +14,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
+from everview.algebra.over import Rank
 from everview.algebra.windows import Band, Rows
 
 
@@ -120,12 +121,13 @@ def _(node: N.Aggregate) -> Edge:
     return Edge(Pattern.WK, signed=True)
 
 
+@edge.register(Rank)
 @edge.register(N.Difference)
 @edge.register(N.StrictDifference)
 @edge.register(N.AntiJoin)
 @edge.register(N.OuterJoin)
 def _(node: N.Node) -> Edge:
-    """Rule 5."""
+    """Rule 5; a row is ranked until a better one comes."""
     return _STRICT
 
 
