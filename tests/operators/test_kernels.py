@@ -165,6 +165,8 @@ CALLS = (
     AggregateColumn("max", "x", "gx"),
     AggregateColumn("min", "t", "lt"),
     AggregateColumn("max", "i", "gi"),
+    AggregateColumn("max_by", "t", "bt", by="x"),
+    AggregateColumn("min_by", "x", "bx", by="i"),
     AggregateColumn("count", "t", "dt", distinct=True),
     AggregateColumn("sum", "i", "dsi", distinct=True),
     AggregateColumn("avg", "x", "dax", distinct=True),
@@ -250,7 +252,8 @@ def aggregate(keys: Sequence[str], chosen: Sequence[AggregateColumn]) -> N.Aggre
     calls = []
     for a in chosen:
         argument = None if a.argument is None else W.column(a.argument)
-        calls.append((a.output, AggregateCall(a.function, argument, a.distinct)))
+        by = None if a.by is None else W.column(a.by)
+        calls.append((a.output, AggregateCall(a.function, argument, a.distinct, by=by)))
     return N.Aggregate(W, tuple((k, W.column(k)) for k in keys), tuple(calls))
 
 

@@ -291,6 +291,20 @@ RANKS: list[str | Case] = [
     f"(SELECT k FROM {S5} UNION ALL SELECT k FROM {R5}) ORDER BY k NULLS FIRST LIMIT 3",
 ]
 
+BY = [
+    Case(
+        f"SELECT k, MAX_BY(v, ts) AS a, MIN_BY(v, ts) AS b, FIRST(v) AS c, LAST(v) AS d FROM {S9} GROUP BY k",
+        "SELECT k, first(v ORDER BY ts DESC, v DESC NULLS LAST) AS a,"
+        " first(v ORDER BY ts, v NULLS FIRST) AS b, first(v ORDER BY ts, v NULLS FIRST) AS c,"
+        f" first(v ORDER BY ts DESC, v DESC NULLS LAST) AS d FROM {S9} GROUP BY k",
+    ),
+    Case(
+        "SELECT MAX_BY(k, v) FILTER (WHERE k <> 1) AS a, MIN_BY(k + v, v) AS b FROM latest",
+        "SELECT first(k ORDER BY v DESC, k DESC NULLS LAST) FILTER (WHERE k <> 1 AND v IS NOT NULL) AS a,"
+        " first(k + v ORDER BY v, k + v NULLS FIRST) FILTER (WHERE v IS NOT NULL) AS b FROM latest",
+    ),
+]
+
 TOPICS = {
     "filter": FILTERS,
     "expression": EXPRESSIONS,
@@ -304,6 +318,7 @@ TOPICS = {
     "brackets and names": BRACKETS,
     "constants": CONSTANTS,
     "rank": RANKS,
+    "greatest by": BY,
 }
 CASES = [
     Case(q.sql, q.duck, topic) if isinstance(q, Case) else Case(q, None, topic)

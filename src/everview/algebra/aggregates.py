@@ -15,7 +15,7 @@ from typing import Any
 from everview.algebra.convert import checked_micros
 from everview.algebra.expressions import Expression
 from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, MAX_PRECISION, VOID, DataType
-from everview.algebra.values import NAN, ordering
+from everview.algebra.values import NAN, ordering, record_ordering
 from everview.errors import AlgebraError, nearest
 
 Meaning = Callable[[Sequence[Any], DataType, DataType], object]
@@ -36,12 +36,16 @@ class AggregateFunction:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """A call of an aggregate: COUNT(*) has no argument, DISTINCT drops repeated values, FILTER drops rows."""
+    """A call of an aggregate: COUNT(*) has no argument, DISTINCT drops repeated values, FILTER drops rows.
+
+    MAX_BY and MIN_BY have a second argument: what the rows are compared by.
+    """
 
     function: str
     argument: Expression | None = None
     distinct: bool = False
     where: Expression | None = None
+    by: Expression | None = None
     type: DataType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -49,6 +53,10 @@ class AggregateCall:
         object.__setattr__(self, "function", function.name)
         if self.argument is None and (function.name != "count" or self.distinct):
             raise AlgebraError(f"{function.name.upper()} needs an argument")
+        if (self.by is not None) != (function.name in COMPARED_BY):
+            raise AlgebraError(
+                f"{function.name.upper()} takes {'one argument' if self.by else 'two arguments'}"
+            )
         if self.where is not None and self.where.type not in (BOOLEAN, VOID):
             raise AlgebraError(f"FILTER needs a condition, not {self.where.type.a}")
         argument = self.argument.type if self.argument is not None else VOID
@@ -59,7 +67,7 @@ class AggregateCall:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        return tuple(e for e in (self.argument, self.where) if e is not None)
+        return tuple(e for e in (self.argument, self.where, self.by) if e is not None)
 
 
 def is_aggregate(name: str) -> bool:
@@ -186,6 +194,8 @@ def _same(t: DataType) -> DataType | None:
     return t
 
 
+_NONE = (None, None)
+
 AGGREGATES: dict[str, AggregateFunction] = {
     f.name: f
     for f in (
@@ -195,18 +205,30 @@ AGGREGATES: dict[str, AggregateFunction] = {
         AggregateFunction("min", _same, lambda values, a, r: min(values, key=ordering, default=None)),
         AggregateFunction("max", _same, lambda values, a, r: max(values, key=ordering, default=None)),
         AggregateFunction("stddev", _number_type, _stddev),
+        AggregateFunction(
+            "min_by", _same, lambda pairs, a, r: min(pairs, key=record_ordering)[1] if pairs else None
+        ),
+        AggregateFunction(
+            "max_by", _same, lambda pairs, a, r: max(pairs, key=record_ordering)[1] if pairs else None
+        ),
     )
 }
 
-_ALIASES = {"mean": "avg", "stddev_samp": "stddev", "std": "stddev"}
+COMPARED_BY = ("min_by", "max_by")
+"""The aggregates of two arguments. Their meaning gets pairs: what is compared, and the value, for ties."""
+
+BY_TIME = {"first": "min_by", "last": "max_by"}
+"""The aggregates that compare rows by their time line."""
+
+_ALIASES = {"mean": "avg", "stddev_samp": "stddev", "std": "stddev", **BY_TIME}
 
 # Spark's other aggregates: the error says that Everview lacks them, and guesses no similar name.
 _OTHERS = {
     "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "array_agg",
     "bit_and", "bit_or", "bit_xor", "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or",
     "collect_list", "collect_set", "corr", "count_if", "count_min_sketch", "covar_pop", "covar_samp",
-    "every", "first", "first_value", "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg",
-    "hll_union_agg", "kurtosis", "last", "last_value", "listagg", "max_by", "median", "min_by", "mode",
+    "every", "first_value", "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg",
+    "hll_union_agg", "kurtosis", "last_value", "listagg", "median", "mode",
     "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx", "regr_avgy",
     "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
     "skewness", "some", "stddev_pop", "string_agg", "try_avg", "try_sum", "var_pop", "var_samp",

@@ -393,18 +393,22 @@ def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator,
         if call.function not in AGGREGATE_FUNCTIONS:
             raise PlanError(f"the aggregate '{call.function}' has a meaning but no kernel yet")
         argument = None if call.argument is None else bind_positions(call.argument, schema)
-        if call.where is not None:
-            shown = Literal(1, INT) if argument is None else argument
-            argument = Case(((bind_positions(call.where, schema), shown),), Literal(None, shown.type))
-        name = None
-        if argument is not None:
-            if argument not in arguments:
-                arguments.append(argument)
-            name = P.column(len(keys) + arguments.index(argument))
+        by = None if call.by is None else bind_positions(call.by, schema)
+        if call.where is not None:  # what is NULL does not count
+            shown = argument or Literal(1, INT) if by is None else by
+            filtered = Case(((bind_positions(call.where, schema), shown),), Literal(None, shown.type))
+            argument, by = (filtered, None) if by is None else (argument, filtered)
+        columns = [e for e in (argument, by) if e is not None]
+        arguments += dict.fromkeys(e for e in columns if e not in arguments)
+        name, compared = (
+            None if e is None else P.column(len(keys) + arguments.index(e)) for e in (argument, by)
+        )
         type_ = call.type
         output = P.column(len(keys) + position)
         aggregates.append(
-            AggregateColumn(call.function, name, f"={output}", call.distinct, type_.precision, type_.scale)
+            AggregateColumn(
+                call.function, name, f"={output}", call.distinct, type_.precision, type_.scale, compared
+            )
         )
     return P.ProjectOperator(below, (*keys, *arguments)), tuple(aggregates)
 

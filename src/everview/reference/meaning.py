@@ -320,11 +320,13 @@ def _aggregate(plan: N.Aggregate, world: World) -> Logical:
 
 def aggregate_group(call: AggregateCall, schema: Schema, members: Iterable[Record]) -> object:
     """Return the value of an aggregate for the rows of a group."""
-    if call.where is not None:
-        members = [e for e in members if holds(call.where, schema, e)]
+    members = [e for e in members if call.where is None or holds(call.where, schema, e)]
     if call.argument is None:
-        return len(list(members))
+        return len(members)
     values = [normal(evaluate(call.argument, schema, e)) for e in members]
+    if call.by is not None:
+        compared = [normal(evaluate(call.by, schema, e)) for e in members]
+        values = [(by, v) for by, v in zip(compared, values, strict=True) if by is not None]
     values = [v for v in values if v is not None]
     if call.distinct:
         values = list(dict.fromkeys(values))

@@ -41,7 +41,8 @@ def fold_constants(node: N.Node) -> N.Node | None:
 def _fold_call(call: AggregateCall) -> AggregateCall:
     argument = None if call.argument is None else fold(call.argument)
     where = None if call.where is None else fold(call.where)
-    folded = replace(call, argument=argument, where=None if where == TRUE else where)
+    by = None if call.by is None else fold(call.by)
+    folded = replace(call, argument=argument, where=None if where == TRUE else where, by=by)
     return folded if folded.type == call.type else call
 
 

@@ -69,12 +69,15 @@ def _written_name(aggregate: AggregateRef) -> str:
     if not aggregate.written or aggregate.call.argument is None:
         return name
     combined = expression_sql(_bare(aggregate.call.argument))
+    if aggregate.spelled is not None and aggregate.call.by is not None:
+        combined += f", {expression_sql(_bare(aggregate.call.by))}"
+        name = name.replace(aggregate.call.function, aggregate.spelled, 1)
     return name.replace(combined, ", ".join(expression_sql(_bare(e)) for e in aggregate.written), 1)
 
 
 def _call_name(call: AggregateCall) -> str:
-    argument, where = (None if e is None else _bare(e) for e in (call.argument, call.where))
-    return aggregate_sql(replace(call, argument=argument, where=where))
+    argument, where, by = (None if e is None else _bare(e) for e in (call.argument, call.where, call.by))
+    return aggregate_sql(replace(call, argument=argument, where=where, by=by))
 
 
 _SEVERAL_GROUPINGS = ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (exp.Rollup, "ROLLUP"))

@@ -69,11 +69,11 @@ class ColumnParser(QueryParser):
         return self._word() in ("AS", "GENERATED")
 
     def _computed(self) -> exp.Expr:
-        """Parse [GENERATED ALWAYS] AS (expression), with or without the parentheses."""
+        """Parse [GENERATED ALWAYS] AS (expression); a condition needs the parentheses, NOT NULL may follow."""
         if self._match_text_seq("GENERATED"):
             self._expect("ALWAYS")
         self._expect("AS")
-        found, text = self._with_text(self._parse_disjunction)
+        found, text = self._with_text(self._parse_bitwise)
         if isinstance(found, exp.Paren):
             return ast.ConditionSyntax(this=found.this, text=text[1:-1].strip())
         return ast.ConditionSyntax(this=self._needed(found, "an expression"), text=text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from everview.algebra import nodes as N
+from everview.algebra.expressions import Column
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog
 from everview.sql.expressions import ExpressionBinder
@@ -33,6 +34,7 @@ class Context:
 
     `now` is the instant of an ad hoc query; views have none, since they hold at all instants. With `stamped`,
     ISTREAM, DSTREAM and RSTREAM have a column for their instant; definitions of earlier releases have none.
+    `timeline` is the time line of FROM, if it has one.
     """
 
     script: Script
@@ -45,6 +47,7 @@ class Context:
     used: dict[str, None] = field(default_factory=dict)
     references: list[exp.Expr] = field(default_factory=list)
     stamped: bool = True
+    timeline: Column | None = None
 
     def read_named(self, name: exp.Expr) -> BoundQuery:
         """Return what a name in the text stands for; note the place of a name of the catalog."""
@@ -62,4 +65,4 @@ class Context:
         return replace(self, outer=outer)
 
     def binder(self, scope: Scope, no_aggregates: str | None = None) -> ExpressionBinder:
-        return ExpressionBinder(self.script, scope, no_aggregates, now=self.now)
+        return ExpressionBinder(self.script, scope, no_aggregates, now=self.now, timeline=self.timeline)

@@ -12,6 +12,8 @@ from sqlglot import exp
 from everview.algebra import types as T
 from everview.algebra.aggregates import (
     AGGREGATES,
+    BY_TIME,
+    COMPARED_BY,
     AggregateCall,
     aggregate_function,
     is_aggregate,
@@ -24,6 +26,7 @@ from everview.algebra.expressions import (
     Arithmetic,
     Call,
     Case,
+    Column,
     Comparison,
     Expression,
     InList,
@@ -54,11 +57,12 @@ from everview.sql.windows import is_now
 class AggregateRef(Expression):
     """An aggregate inside an expression; it becomes a column of the Aggregate node below.
 
-    `written` has its arguments as they stand in SQL, where the call has another one.
+    `written` has its arguments as they stand in SQL, where the call has another one, `spelled` its name.
     """
 
     call: AggregateCall
     written: tuple[Expression, ...] = field(default=(), compare=False)
+    spelled: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         self._typed(self.call.type)
@@ -73,7 +77,7 @@ class ExpressionBinder:
     """Binds expressions in a scope; where aggregates may not stand, `no_aggregates` says why.
 
     The arguments of aggregates are bound in a scope of their own, where one is given. `now` is the instant
-    of an ad hoc query; elsewhere there is none.
+    of an ad hoc query; elsewhere there is none. `timeline` is that of the rows of FROM.
     """
 
     script: Script
@@ -81,6 +85,7 @@ class ExpressionBinder:
     no_aggregates: str | None = None
     arguments: Scope | None = None
     now: Chronon | None = None
+    timeline: Column | None = None
 
     def bind(self, node: exp.Expr) -> Expression:
         """Bind a syntax tree; an error has the place of the smallest tree that is wrong."""
@@ -381,6 +386,8 @@ class ExpressionBinder:
             arguments = arguments[0].expressions
         if distinct and len(arguments) > 1 and node.name.casefold() == "count":
             return self._count_distinct(arguments, inner, where)
+        compared = self._compared(node, arguments, inner)
+        arguments = arguments[:1] if compared is not None else arguments
         if len(arguments) != 1:
             raise self.script.error(f"{node.name.upper()} takes one argument", node)
         star = isinstance(arguments[0], exp.Star)
@@ -390,7 +397,29 @@ class ExpressionBinder:
         if isinstance(argument, Literal) and argument.value is not None and node.name.casefold() == "count":
             argument = argument if distinct else None  # COUNT(1) counts rows
         condition = None if where is None else inner.condition(where, "FILTER")
-        return AggregateRef(AggregateCall(node.name, argument, distinct, condition))
+        call = AggregateCall(node.name, argument, distinct, condition, compared)
+        if node.name.casefold() in BY_TIME and argument is not None:
+            return AggregateRef(call, (argument,), node.name.casefold())
+        return AggregateRef(call)
+
+    def _compared(
+        self, node: exp.Anonymous, arguments: list[exp.Expr], inner: ExpressionBinder
+    ) -> Expression | None:
+        """Return what MAX_BY and MIN_BY compare; FIRST and LAST compare the time line of the rows."""
+        name = node.name.casefold()
+        if name in COMPARED_BY and len(arguments) != 2:
+            raise self.script.error(
+                f"{name.upper()} takes two arguments: a value, and what rows are compared by", node
+            )
+        if name not in BY_TIME or len(arguments) != 1:
+            return inner.bind(arguments[1]) if name in COMPARED_BY else None
+        if self.timeline is None:
+            raise self.script.error(
+                f"{name.upper()} goes by the time line of the rows, and these have none",
+                node,
+                next_step=f"use {BY_TIME[name].upper()}(value, column), which says what the order is",
+            )
+        return self.timeline
 
     def _count_distinct(
         self, arguments: list[exp.Expr], inner: ExpressionBinder, where: exp.Expr | None

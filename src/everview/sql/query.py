@@ -85,6 +85,8 @@ def bind_select(
         node, context, split_conditions(where.this if where is not None else None)
     )
     plan = bind_where(plan, scope, conditions, context)
+    line = plan.schema.timeline
+    context = replace(context, timeline=None if line is None else Column.to(line))
     items = bind_items(node, scope, context)
     having = _having(node, items, scope, context)
     sorting = bind_order(order, items, scope, context)

@@ -7,7 +7,7 @@ when it ends. The value of the aggregate is computed from the accumulators.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from everview.operators.aggregates import exact
@@ -15,7 +15,7 @@ from everview.operators.columnar.frame import Frame, N
 from everview.operators.columnar.hashing import Ints, Words
 from everview.operators.columnar.lazy import np, pa, pl
 
-AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max")
+AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max", "min_by", "max_by")
 
 
 class SumKind(StrEnum):
@@ -83,7 +83,8 @@ def name_accumulators(sums: Sums) -> dict[str, Ints]:
 class AggregateColumn:
     """One aggregate: its function, the column of its argument (None: COUNT(*)), its name in the output.
 
-    `scale` is the number of decimals of a DECIMAL result; `precision` its digits.
+    `scale` is the number of decimals of a DECIMAL result; `precision` its digits. `by` is the column that
+    MIN_BY and MAX_BY compare.
     """
 
     function: str
@@ -92,10 +93,27 @@ class AggregateColumn:
     distinct: bool = False
     precision: int = 0
     scale: int = 0
+    by: str | None = None
+
+    def __repr__(self) -> str:
+        """Return the text that digests are made of: as it was before there was `by`, where there is none."""
+        values = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "by" or self.by is not None
+        }
+        return f"AggregateColumn({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @property
     def extreme(self) -> bool:
-        return self.function in ("min", "max")
+        return self.function in ("min", "max", "min_by", "max_by")
+
+    @property
+    def is_least(self) -> bool:
+        return self.function in ("min", "min_by")
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(dict.fromkeys(c for c in (self.argument, self.by) if c is not None))
 
 
 def row_contributions(

@@ -17,6 +17,7 @@ from everview.operators.columnar.hashing import Ints, from_ordered_bits, to_orde
 from everview.operators.columnar.keys import group_rows, key_hashes, match_keys
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.profile import distinct_rows
+from everview.operators.columnar.standings import order_records
 from everview.operators.columnar.timeline import Bools
 
 NOTHING = -(2**63)
@@ -33,7 +34,7 @@ def extreme_values(
     state: Frame,
 ) -> dict[str, pl.Series]:
     """Return MIN and MAX at each step, over the kept and the new rows of the touched groups."""
-    columns = [*dict.fromkeys(str(a.argument) for _, a in extremes), FROM, UNTIL, N]
+    columns = [*dict.fromkeys(c for _, a in extremes for c in a.read), FROM, UNTIL, N]
     found = [_touched_rows(rows, keys, columns, stepped) for rows in (state, new)]
     rows = pl.concat([part for part, _ in found]).with_columns(
         pl.Series(_GROUP, np.concatenate([ids for _, ids in found]))
@@ -50,15 +51,15 @@ def _touched_rows(rows: Frame, keys: Sequence[str], columns: list[str], stepped:
 
 
 def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Steps) -> pl.Series:
-    column = str(aggregate.argument)
-    present = rows.select(_GROUP, column, FROM, UNTIL, N)
-    if present[column].null_count():
-        present = present.filter(pl.col(column).is_not_null())
+    column, compared = str(aggregate.argument), _compared(aggregate)
+    present = rows.select(_GROUP, *aggregate.read, FROM, UNTIL, N)
+    if present[compared].null_count():
+        present = present.filter(pl.col(compared).is_not_null())
     if signed:  # the intervals during which a value occurs
         present = distinct_rows(present, {"rows": present.clear()}).output
     if present.is_empty():
         return present[column].clear(stepped.size)
-    codes, decoded = _encode(present[column], aggregate.function == "min")
+    codes, decoded = _encode_values(present, aggregate)
     ids = present[_GROUP].to_numpy()
     begin, end = (_find_steps(stepped, ids, present[c].to_numpy()) for c in (FROM, UNTIL))
     best = greatest_at(stepped.size, begin, end, codes)
@@ -67,6 +68,21 @@ def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Ste
         return decoded(best)
     filled = decoded(np.where(nothing, codes[0], best))
     return pl.select(pl.when(pl.Series(~nothing)).then(filled)).to_series()
+
+
+def _compared(aggregate: AggregateColumn) -> str:
+    """Return the column whose least or greatest value is looked for."""
+    return str(aggregate.argument) if aggregate.by is None else aggregate.by
+
+
+def _encode_values(rows: Frame, aggregate: AggregateColumn) -> tuple[Ints, Decode]:
+    """Return integers in the order of the values, and the decoder; of MIN_BY, by both columns."""
+    if aggregate.by is None:
+        return _encode(rows[str(aggregate.argument)], aggregate.is_least)
+    one = np.zeros(rows.height, dtype=np.int64)
+    ordered = order_records(rows, one, [(aggregate.by, False, True)], [str(aggregate.argument)])
+    sign, values = -1 if aggregate.is_least else 1, rows[str(aggregate.argument)]
+    return sign * ordered.codes, lambda codes: values.gather(pl.Series(ordered.rows[sign * codes]))
 
 
 def _encode(values: pl.Series, descending: bool) -> tuple[Ints, Decode]:
@@ -157,10 +173,9 @@ def prune_extremes(
         begun, until = rows[FROM].to_numpy() <= bound, rows[UNTIL].to_numpy()
         kept = np.zeros(rows.height, dtype=bool)
         for _, aggregate in extremes:
-            values = rows[str(aggregate.argument)]
-            present = values.is_not_null().to_numpy()
+            present = rows[_compared(aggregate)].is_not_null().to_numpy()
             usable = np.flatnonzero(begun & present)
-            codes, _ = _encode(values.gather(usable), aggregate.function == "min")
+            codes, _ = _encode_values(rows[usable], aggregate)
             kept[usable[find_undominated(groups[usable], codes, until[usable])]] = True
             kept |= ~begun & present
         rows = rows.filter(pl.Series(kept))
