@@ -59,6 +59,13 @@ from everview.sql.replay import bind_replay
 from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_script
+from everview.sql.sinks import (
+    bind_create_sink,
+    bind_drop_sink,
+    bind_resume_sink,
+    bind_show_sink,
+    require_same_columns,
+)
 
 
 def bind_script(
@@ -95,6 +102,8 @@ def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
     """Bind CREATE … IF NOT EXISTS of a name that exists: the entry stays as it is."""
     if not node.this or not isinstance(node.this, exp.Identifier) or not node.this.meta.get("if_not_exists"):
+        return None
+    if isinstance(node, ast.CreateSinkSyntax):  # the names of sinks are others
         return None
     entry = catalog.entries.get(node.name.casefold())
     return None if entry is None else S.Create(entry, _plan(entry, catalog))
@@ -226,6 +235,8 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
     """Refuse a name that is in use, and a new definition with which its dependants no longer bind."""
     after = catalog.copy()
     after.add(entry, anew)
+    if anew:
+        require_same_columns(entry, catalog, after)
     for name in catalog.dependants(entry.name) if anew else ():
         try:
             entry_node(after.get(name), after)
@@ -235,6 +246,7 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
                 f"{error.what}",
                 next_step=f"keep what '{name}' uses, or drop it first",
             ) from None
+        require_same_columns(after.get(name), catalog, after)
 
 
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -390,6 +402,12 @@ def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 def _explain_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.ExplainCreate:
     """EXPLAIN CREATE: the statement is bound as if it were to be executed."""
     created = bind_statement(node, script, catalog)
+    if isinstance(created, S.CreateSink):
+        raise script.error(
+            "EXPLAIN shows the plan of a query, and a sink has none of its own",
+            node.this,
+            next_step=f"EXPLAIN the query of the view '{created.sink.view}': its sinks stand below",
+        )
     if not isinstance(created, S.Create) or created.plan is None:
         kind = "table" if isinstance(node, (ast.CreateTableSyntax, ast.CreateTableAsSyntax)) else "stream"
         raise script.error(
@@ -467,6 +485,7 @@ _CREATES = (
     ast.CreateTaggedSyntax,
     ast.CreateViewSyntax,
     ast.CreateEventStreamSyntax,
+    ast.CreateSinkSyntax,
 )
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStreamSyntax: _checked(_create_stream),
@@ -488,6 +507,10 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.ClockEverySyntax: _clock,
     ast.RenameSyntax: bind_rename,
     ast.AddColumnsSyntax: bind_add_columns,
+    ast.CreateSinkSyntax: bind_create_sink,
+    ast.DropSinkSyntax: bind_drop_sink,
+    ast.ShowSinkSyntax: bind_show_sink,
+    ast.ResumeSinkSyntax: bind_resume_sink,
 }
 
 
@@ -506,3 +529,7 @@ def declare(statement: S.Statement, catalog: Catalog) -> None:
             catalog.add_columns(name, fields, defaults)
         case S.SetClock(grain):
             catalog.clock_grain = grain
+        case S.CreateSink(sink):
+            catalog.add_sink(sink)
+        case S.DropSink(name) if name is not None:
+            catalog.drop_sink(name)

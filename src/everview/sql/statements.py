@@ -9,7 +9,8 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Field
 from everview.algebra.time import Chronon
-from everview.catalog import Defaults, Entry, TableEntry
+from everview.catalog import Defaults, Entry, SinkEntry, TableEntry
+from everview.errors import Place
 from everview.sql.ad_hoc import Query
 from everview.sql.events import EventPlaces
 
@@ -33,6 +34,41 @@ class CreateAs:
 
     entry: TableEntry
     query: Query
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    """A new sink, and the plan of the view that it writes; `of_events`: the rows of an event stream.
+
+    `place` is where its mode stands in the text.
+    """
+
+    sink: SinkEntry
+    plan: N.Node
+    of_events: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class DropSink:
+    """A sink to drop; None if it is not there."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
+class ShowSink:
+    """The description of a sink; with `sql`, the statement that creates it."""
+
+    name: str
+    sql: bool = False
+
+
+@dataclass(frozen=True)
+class ResumeSink:
+    """A sink that was set aside and is to go on."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -118,7 +154,7 @@ class ExplainCreate:
 
 @dataclass(frozen=True)
 class Show:
-    """The names of all streams, tables or views."""
+    """The names of all streams, tables, views or sinks."""
 
     kind: str
 
@@ -189,6 +225,10 @@ class SetClock:
 Statement = (
     Create
     | CreateAs
+    | CreateSink
+    | DropSink
+    | ShowSink
+    | ResumeSink
     | Insert
     | InsertQuery
     | Update

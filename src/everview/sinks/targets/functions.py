@@ -1,0 +1,33 @@
+"""A Python function that gets the changes of a view: `f(changes, step)`, with an Arrow table and a number.
+
+It is called before the position is written: after a crash it may get the step that it had last once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from everview.operators.columnar.lazy import pl
+from everview.sinks.delivery import Delivery
+
+SinkFunction = Callable[[Any, int], object]
+
+
+class FunctionTarget:
+    """A function of the program that has opened the store."""
+
+    can_rewrite = True
+
+    def __init__(self, function: SinkFunction) -> None:
+        self.function = function
+
+    def prepare(self) -> None:
+        """A function is always there."""
+
+    def write(self, delivery: Delivery) -> None:
+        """Call the function with all changes of a delivery."""
+        self.function(pl.concat(part.rows for part in delivery.parts()).to_arrow(), delivery.step)
+
+    def close(self) -> None:
+        """There is nothing to close."""
