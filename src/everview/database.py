@@ -104,9 +104,9 @@ class Database:
                     )
                 )  # fmt: skip
             case S.Show("SINKS"):
-                return self._show_sinks()
+                return self._report_sinks(None)
             case S.ShowSink(name, sql):
-                return self._describe_sink(self._catalog.get_sink(name), sql)
+                return self._report_sinks(self._catalog.get_sink(name), sql)
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 aside = self.manifest().aside if kind == "VIEWS" else {}
@@ -143,9 +143,7 @@ class Database:
             case S.DropSink(there):
                 if there is not None:
                     with self._pipeline.paused():
-                        dropped = self._catalog.drop_sink(there)
-                        self._pipeline.store.save_catalog(self._catalog)
-                        self._pipeline.sinks.forget(dropped)
+                        self._pipeline.drop_sink(there, self._catalog)
             case S.ResumeSink(name):
                 self._pipeline.resume_sink(self._catalog.get_sink(name), self._views())
             case S.Drop():
@@ -231,20 +229,13 @@ class Database:
             self._pipeline.create_sink(made, self._catalog, self._views())
             self._catalog.add_sink(made)
 
-    def _show_sinks(self) -> Report:
-        from everview.sinks.position import SinkPositions
+    def _report_sinks(self, sink: SinkEntry | None, sql: bool = False) -> Report:
+        from everview.sinks.report import describe_sink, show_sink_sql, show_sinks
 
-        positions = SinkPositions(self._pipeline.store.files)
-        found = {sink.name: positions.read(sink.id) for sink in self._catalog.sinks.values()}
-        aside = {name: found.error for name, found in found.items() if found is not None and found.aside}
-        return show_names(list(found), aside)
-
-    def _describe_sink(self, sink: SinkEntry, sql: bool) -> Report:
-        from everview.sinks.report import describe_sink, sink_sql
-
-        if not sql:
-            return describe_sink(sink, self._catalog, self._pipeline.store.files, self.manifest())
-        return Report(sink_sql(sink), ({"name": sink.name, "sql": sink_sql(sink)},))
+        files = self._pipeline.store.files
+        if sink is None:
+            return show_sinks(self._catalog, files)
+        return show_sink_sql(sink) if sql else describe_sink(sink, self._catalog, files, self.manifest())
 
     def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
         """Create a table with rows. The rows are written first, so that a table in the catalog has them."""
@@ -445,14 +436,8 @@ class Database:
 
         self._pipeline.check()
         entry = require_view(self._catalog, view)
-        if not callable(function):
-            raise PlanError(
-                f"{function!r} is no function", next_step="give a function of two arguments: changes and step"
-            )
-        given = getattr(function, "__name__", "<lambda>")
-        own = name or (entry.name if given == "<lambda>" else given)
         self._write()
-        self._pipeline.give_to(entry, function, own, self._views(), anew)
+        self._pipeline.give_to(entry, function, name, self._views(), anew)
 
     def timeline(self, view: str, since: Instant = None, until: Instant = None) -> TimelineChart:
         """Return the rows of a view as bars over time: the newest, or those of a range."""

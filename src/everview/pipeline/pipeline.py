@@ -37,7 +37,7 @@ from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
 from everview.query.questions import FEW_ROWS, StoreSnapshot, require_going_on, require_view
-from everview.sinks.targets.functions import SinkFunction
+from everview.sinks.targets.functions import SinkFunction, function_name
 from everview.sql import declare
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import AddColumns, Rename, Selection
@@ -237,12 +237,19 @@ class Pipeline(StoreWriter):
                 raise
 
     def give_to(
-        self, view: QueryEntry, function: SinkFunction, name: str, views: CompiledStore, anew: bool
+        self, view: QueryEntry, function: SinkFunction, name: str | None, views: CompiledStore, anew: bool
     ) -> None:
-        """Give the changes of a view to a function from now on."""
+        """Give the changes of a view to a function from now on; without a name, by its own."""
+        own = name or function_name(function, view.name)
         require_going_on(self.store.manifest(), view.name)
         with self.one_at_a_time:
-            self.sinks.give_to(view, function, name, views, anew)
+            self.sinks.give_to(view, function, own, views, anew)
+
+    def drop_sink(self, name: str, catalog: Catalog) -> None:
+        """Drop a sink from the catalog, save it, and forget how far the sink had come."""
+        dropped = catalog.drop_sink(name)
+        self.store.save_catalog(catalog)
+        self.sinks.forget(dropped)
 
     def resume_sink(self, sink: SinkEntry, views: CompiledStore) -> None:
         """Let a sink go on that was set aside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from everview.algebra.text import name_sql
 from everview.catalog import Catalog, SinkEntry
 from everview.errors import format_count
-from everview.query.report import Report
+from everview.query.report import Report, show_names
 from everview.query.status import SinkStatus
 from everview.sinks.definition import sink_key
 from everview.sinks.position import SinkPosition, SinkPositions
@@ -24,9 +24,18 @@ _ONCE = {
 }
 
 
-def sink_sql(sink: SinkEntry) -> str:
-    """Return the statement that creates a sink; passwords are not shown."""
-    return f"CREATE SINK {name_sql(sink.name)} FROM {name_sql(sink.view)}\n{sink.clauses_sql};"
+def show_sink_sql(sink: SinkEntry) -> Report:
+    """Show the statement that creates a sink; passwords are not shown."""
+    sql = f"CREATE SINK {name_sql(sink.name)} FROM {name_sql(sink.view)}\n{sink.clauses_sql};"
+    return Report(sql, ({"name": sink.name, "sql": sql},))
+
+
+def show_sinks(catalog: Catalog, files: Files) -> Report:
+    """Return the names of all sinks; with each that was set aside, the reason."""
+    positions = SinkPositions(files)
+    found = {sink.name: positions.read(sink.id) for sink in catalog.sinks.values()}
+    aside = {name: position.error for name, position in found.items() if position and position.aside}
+    return show_names(list(found), aside)
 
 
 def describe_sink(sink: SinkEntry, catalog: Catalog, files: Files, manifest: Manifest) -> Report:

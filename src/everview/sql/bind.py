@@ -59,13 +59,7 @@ from everview.sql.replay import bind_replay
 from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_script
-from everview.sql.sinks import (
-    bind_create_sink,
-    bind_drop_sink,
-    bind_resume_sink,
-    bind_show_sink,
-    require_same_columns,
-)
+from everview.sql.sinks import SINK_BINDERS, require_same_columns
 
 
 def bind_script(
@@ -507,29 +501,5 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.ClockEverySyntax: _clock,
     ast.RenameSyntax: bind_rename,
     ast.AddColumnsSyntax: bind_add_columns,
-    ast.CreateSinkSyntax: bind_create_sink,
-    ast.DropSinkSyntax: bind_drop_sink,
-    ast.ShowSinkSyntax: bind_show_sink,
-    ast.ResumeSinkSyntax: bind_resume_sink,
+    **SINK_BINDERS,
 }
-
-
-def declare(statement: S.Statement, catalog: Catalog) -> None:
-    """Apply a statement that changes the catalog."""
-    match statement:
-        case S.Create(entry, _, replace):
-            catalog.add(entry, replace)
-        case S.CreateAs(entry):
-            catalog.add(entry)
-        case S.Drop(name, cascade) if name is not None:
-            catalog.drop(name, cascade)
-        case S.Rename(name, new_name, rewritten):
-            catalog.rename(name, new_name, rewritten)
-        case S.AddColumns(name, fields, defaults):
-            catalog.add_columns(name, fields, defaults)
-        case S.SetClock(grain):
-            catalog.clock_grain = grain
-        case S.CreateSink(sink):
-            catalog.add_sink(sink)
-        case S.DropSink(name) if name is not None:
-            catalog.drop_sink(name)

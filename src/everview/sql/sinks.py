@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -206,3 +206,11 @@ def bind_resume_sink(node: exp.Expr, script: Script, catalog: Catalog) -> S.Stat
     """Bind ALTER SINK name RESUME."""
     with script.blame(node.this):
         return S.ResumeSink(catalog.get_sink(node.name).name)
+
+
+SINK_BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
+    ast.CreateSinkSyntax: bind_create_sink,
+    ast.DropSinkSyntax: bind_drop_sink,
+    ast.ShowSinkSyntax: bind_show_sink,
+    ast.ResumeSinkSyntax: bind_resume_sink,
+}

@@ -9,7 +9,7 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Field
 from everview.algebra.time import Chronon
-from everview.catalog import Defaults, Entry, SinkEntry, TableEntry
+from everview.catalog import Catalog, Defaults, Entry, SinkEntry, TableEntry
 from everview.errors import Place
 from everview.sql.ad_hoc import Query
 from everview.sql.events import EventPlaces
@@ -246,3 +246,24 @@ Statement = (
     | AddColumns
     | SetClock
 )
+
+
+def declare(statement: Statement, catalog: Catalog) -> None:
+    """Apply a statement that changes the catalog."""
+    match statement:
+        case Create(entry, _, replace):
+            catalog.add(entry, replace)
+        case CreateAs(entry):
+            catalog.add(entry)
+        case Drop(name, cascade) if name is not None:
+            catalog.drop(name, cascade)
+        case Rename(name, new_name, rewritten):
+            catalog.rename(name, new_name, rewritten)
+        case AddColumns(name, fields, defaults):
+            catalog.add_columns(name, fields, defaults)
+        case SetClock(grain):
+            catalog.clock_grain = grain
+        case CreateSink(sink):
+            catalog.add_sink(sink)
+        case DropSink(name) if name is not None:
+            catalog.drop_sink(name)

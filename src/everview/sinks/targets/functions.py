@@ -8,10 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from everview.errors import PlanError
 from everview.operators.columnar.lazy import pl
 from everview.sinks.delivery import Delivery
 
 SinkFunction = Callable[[Any, int], object]
+
+
+def function_name(function: object, view: str) -> str:
+    """Return the name by which a function is known: its own, or for a lambda that of its view."""
+    if not callable(function):
+        raise PlanError(
+            f"{function!r} is no function", next_step="give a function of two arguments: changes and step"
+        )
+    name = getattr(function, "__name__", "<lambda>")
+    return view if name == "<lambda>" else str(name)
 
 
 class FunctionTarget:
