@@ -18,11 +18,14 @@ import pytest
 
 from everview.catalog import SecretReference
 from everview.errors import EverviewError, PlanError, SqlError, StoreError
+from everview.execute.tasks import write_run
+from everview.operators.columnar.frame import CHANGE
 from everview.sinks import rows as sink_rows
 from everview.sinks.position import SinkPositions
 from everview.sinks.secrets import secret_value
 from everview.storage.manifest import Rewound
-from tests.sinks.stores import SECOND, START, HandmadeStore
+from everview.storage.runs import TraceId
+from tests.sinks.stores import FOREVER, SCRIPT, SECOND, START, HandmadeStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -267,3 +270,33 @@ def test_a_catalog_with_sinks_is_of_a_newer_format(made: HandmadeStore, tmp_path
     assert json.loads(made.catalog.to_json())["format"] == 1
     made.sink(f"CREATE SINK f FROM latest INTO parquet('{tmp_path}/f')")
     assert json.loads(made.catalog.to_json())["format"] == 4
+
+
+def test_rows_of_an_event_stream_are_written_when_they_are_known(tmp_path: Path) -> None:
+    script = SCRIPT + "CREATE STREAM e TIMELINE ts AS SELECT k, ts FROM s"
+    made = HandmadeStore(tmp_path / "store", script)
+    made.sink(f"CREATE SINK f FROM e INTO csv('{tmp_path}/f', header => false) MODE append")
+    made.sink(f"CREATE SINK g FROM e INTO csv('{tmp_path}/g', header => false)")
+    first, second, third = (START + i * SECOND for i in (1, 2, 3))
+    types = {"c0": pl.Int32, "c1": pl.Datetime("us", "UTC"), **dict.fromkeys(CHANGE, pl.Int64)}
+    rows = [(k, t, t, FOREVER, 1) for k, t in ((1, first), (2, second), (3, third))]
+    trace = TraceId("view", "e")
+    run = write_run(trace, pl.DataFrame(rows, schema=types, orient="row"), made.store.files, 1)
+    marks: tuple[tuple[int, int], ...] = ()
+    for number, bound in enumerate((first, second), 1):
+        marks = (*marks, (number, bound))
+        made.store.write_manifest(
+            replace(
+                made.manifest, step=number, bound=bound, present=third, marks=marks,
+                event_bounds={"e": {"ts": bound}}, event_marks={"e": {"ts": marks}},
+            ).with_traces({trace: (run,)})
+        )  # fmt: skip
+        made.runner.write_all(made.views, at_once=True)
+    assert [p.read_text().split(",")[0] for p in sorted((tmp_path / "f").glob("step=*/*"))] == ["1", "2"]
+    assert [p.read_text()[:31] for p in sorted((tmp_path / "g").glob("step=*/*"))] == [
+        "+,2026-01-01T00:00:01.000000Z,1", "+,2026-01-01T00:00:02.000000Z,2",
+    ]  # fmt: skip
+    made.sink(f"CREATE SINK late FROM e INTO csv('{tmp_path}/late', header => false) MODE append")
+    [part] = (tmp_path / "late").glob("step=*/*")
+    assert [line.split(",")[0] for line in part.read_text().splitlines()] == ["1", "2"]
+    made.close()
