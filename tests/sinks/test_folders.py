@@ -23,6 +23,7 @@ from everview.operators.columnar.frame import CHANGE
 from everview.sinks import rows as sink_rows
 from everview.sinks.position import SinkPositions
 from everview.sinks.secrets import secret_value
+from everview.sinks.targets import load_library
 from everview.storage.manifest import Rewound
 from everview.storage.runs import TraceId
 from tests.sinks.stores import FOREVER, SCRIPT, SECOND, START, HandmadeStore
@@ -105,6 +106,7 @@ def test_killed_between_the_target_and_the_position(tmp_path: Path) -> None:
     script = f"""
 import os, signal
 from pathlib import Path
+from everview.sinks.targets import load_library
 from tests.sinks.stores import HandmadeStore
 from everview.sinks.position import SinkPositions
 
@@ -300,3 +302,10 @@ def test_rows_of_an_event_stream_are_written_when_they_are_known(tmp_path: Path)
     [part] = (tmp_path / "late").glob("step=*/*")
     assert [line.split(",")[0] for line in part.read_text().splitlines()] == ["1", "2"]
     made.close()
+
+
+def test_a_library_that_is_missing_is_named_with_the_command() -> None:
+    with pytest.raises(StoreError) as missing:
+        load_library("no_such_library.part", "delta")
+    assert missing.value.what == "a sink into delta needs no_such_library, which is not installed"
+    assert missing.value.next_step == "pip install 'everview[delta]'"
