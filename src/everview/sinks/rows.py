@@ -13,15 +13,14 @@ from everview.catalog import Catalog
 from everview.compile import CompiledEventStream, CompiledView
 from everview.execute.catalyst import spark_schema
 from everview.execute.event_bounds import kept_bounds
-from everview.execute.housekeeping import horizons
-from everview.execute.kept import REPLACED
 from everview.ingest.bounds import LAST
 from everview.operators.columnar.frame import BEFORE_ALL, FROM, UNTIL, Frame
 from everview.operators.columnar.lazy import pl
 from everview.sinks.tags import may_change, position_columns
 from everview.storage.files import Files
+from everview.storage.history import horizons
 from everview.storage.manifest import Manifest
-from everview.storage.runs import Run, TraceId
+from everview.storage.runs import REPLACED, Run, TraceId
 from everview.temporal.clocks import STORE_BOUND, LineBounds, StreamLine
 
 BUCKET = 1_000_000  # so many rows are worked on at once
