@@ -1,6 +1,6 @@
 # `make` lists the targets. Every target that needs the tools sets them up first, once.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast fuzz check format bench lock clean
+.PHONY: help setup java demo test test-fast test-world fuzz check format bench lock clean
 
 BIN := .venv/bin
 
@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 # The stamp is newer than both files exactly when .venv holds what they ask for.
 .venv/.ready: pyproject.toml requirements.lock
@@ -24,6 +24,9 @@ help: ## list the targets
 	@sh scripts/kafka_server.sh
 	@touch $@
 
+.postgres/.ready: scripts/postgres_server.sh
+	@sh scripts/postgres_server.sh
+
 setup: .venv/.ready ## make .venv with the locked versions (other targets do it by themselves)
 
 java:
@@ -33,13 +36,16 @@ demo: .venv/.ready java ## run the demo
 	@$(BIN)/everview demo
 
 test: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=full --durations=40
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=full --durations=40 -m "not world"
 
 test-fast: .venv/.ready ## run the tests that need no Java and take under a minute
-	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark"
+	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not world"
+
+test-world: .venv/.ready .postgres/.ready ## run the tests of sinks that need servers or table formats; installs what is missing
+	@$(BIN)/python -m pytest -m world
 
 fuzz: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run the property tests on fresh random cases, many of them
-	@$(BIN)/python -m pytest --hypothesis-profile=slow
+	@$(BIN)/python -m pytest --hypothesis-profile=slow -m "not world"
 
 check: .venv/.ready ## check style, types and the import order
 	@$(BIN)/ruff check .

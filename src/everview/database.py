@@ -12,7 +12,15 @@ from everview.algebra.expressions import Expression
 from everview.algebra.text import name_sql
 from everview.algebra.time import Chronon
 from everview.algebra.types import VOID
-from everview.catalog import Catalog, Entry, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
+from everview.catalog import (
+    Catalog,
+    Entry,
+    EventStreamEntry,
+    QueryEntry,
+    SinkEntry,
+    StreamEntry,
+    TableEntry,
+)
 from everview.compile import check_event_stream
 from everview.compile_store import CompiledStore
 from everview.errors import PlanError, StoreError
@@ -31,12 +39,13 @@ from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
 from everview.temporal.keys import keys_of
 from everview.temporal.runnable import require_runnable
-from everview.without_spark import bind_question, event_clocks, status_of
+from everview.without_spark import bind_question, check_sink, event_clocks, status_of
 
 if TYPE_CHECKING:
     from everview.pipeline import DataFrame as DataFrame
     from everview.pipeline import Pipeline, SparkSession
     from everview.pipeline import Progress as Progress
+    from everview.sinks.targets.functions import SinkFunction
     from everview.sql.statements import Statement as Statement
     from everview.storage.arrivals import Arrived
     from everview.storage.manifest import Manifest as Manifest
@@ -99,6 +108,10 @@ class Database:
                         strategy=self._strategy, answers=self.answer_from_views,
                     )
                 )  # fmt: skip
+            case S.Show("SINKS"):
+                return self._report_sinks(None)
+            case S.ShowSink(name, sql):
+                return self._report_sinks(self._catalog.get_sink(name), sql)
             case S.Show(kind):
                 names = [e.name for e in self._catalog if e.kind.upper().endswith(kind[:-1])]
                 aside = self.manifest().aside if kind == "VIEWS" else {}
@@ -130,6 +143,14 @@ class Database:
                 self._create_as(statement, entry, query)
             case S.Create(entry, plan):
                 self._create(statement, entry, plan)
+            case S.CreateSink(sink):
+                self._create_sink(statement, sink)
+            case S.DropSink(there):
+                if there is not None:
+                    with self._pipeline.paused():
+                        self._pipeline.drop_sink(there, self._catalog)
+            case S.ResumeSink(name):
+                self._pipeline.resume_sink(self._catalog.get_sink(name), self._views())
             case S.Drop():
                 with self._pipeline.paused():
                     self._drop(lambda: declare(statement, self._catalog))
@@ -202,6 +223,26 @@ class Database:
                 self._pipeline.begin_stream(entry)
             self._remember(statement)
 
+    def _create_sink(self, statement: S.CreateSink, sink: SinkEntry) -> None:
+        """Create a sink; creating exactly the same sink again changes nothing."""
+        from everview.sinks.runner import new_sink
+
+        if sink.name.casefold() in self._catalog.sinks:
+            return  # the binder has compared them
+        check_sink(statement, self._catalog)
+        made = new_sink(sink)
+        with self._pipeline.paused():
+            self._pipeline.create_sink(made, self._catalog, self._views())
+            self._catalog.add_sink(made)
+
+    def _report_sinks(self, sink: SinkEntry | None, sql: bool = False) -> Report:
+        from everview.sinks.report import describe_sink, show_sink_sql, show_sinks
+
+        files = self._pipeline.store.files
+        if sink is None:
+            return show_sinks(self._catalog, files)
+        return show_sink_sql(sink) if sql else describe_sink(sink, self._catalog, files, self.manifest())
+
     def _create_as(self, statement: S.CreateAs, entry: TableEntry, query: Query) -> None:
         """Create a table with rows. The rows are written first, so that a table in the catalog has them."""
         if self._catalog.entries.get(entry.name.casefold()) == entry:
@@ -229,6 +270,7 @@ class Database:
             self._catalog.date_drops(gone, self.manifest().step + 1, store.oldest_step())
         store.save_catalog(self._catalog)
         self._pipeline.forget_names(self._views())
+        self._pipeline.sinks.forget_dropped(self._catalog)
 
     def _write(self) -> None:
         """Take the lock of the store for writing, and load what other processes have written before."""
@@ -394,6 +436,20 @@ class Database:
         plan = self._views().views[found].own_plan
         key = keys_of(plan)
         return ChartView(self, found, None if key is None else tuple(plan.schema.names[i] for i in key))
+
+    def sink(self, view: str, function: SinkFunction, name: str | None = None, anew: bool = False) -> None:
+        """Give the changes of a view to a function after each step: `function(changes, step)`.
+
+        `changes` is an Arrow table with tag, at, the columns of the view, and old. The first call has the
+        present answer. How far the function has come is kept by its name: in a later process it goes on
+        there, unless it is to begin `anew`.
+        """
+        from everview.query.questions import require_view
+
+        self._pipeline.check()
+        entry = require_view(self._catalog, view)
+        self._write()
+        self._pipeline.give_to(entry, function, name, self._views(), anew)
 
     def timeline(self, view: str, since: Instant = None, until: Instant = None) -> TimelineChart:
         """Return the rows of a view as bars over time: the newest, or those of a range."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from everview.algebra.time import INFINITY
 from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, TableEntry, ViewEntry
 from everview.errors import EverviewError, PlanError
 from everview.explain import explain_script
@@ -87,8 +88,22 @@ def bind_on_copy(sql: str, catalog: Catalog) -> list[S.Statement]:
         declare(statement, known)
         if isinstance(statement, S.Create) and isinstance(statement.entry, ViewEntry) and statement.plan:
             require_runnable(statement.plan)
+        if isinstance(statement, S.CreateSink):
+            check_sink(statement, known)
         found.append(statement)
     return found
+
+
+def check_sink(statement: S.CreateSink, catalog: Catalog) -> None:
+    """Refuse a sink whose mode does not go with its view."""
+    from everview.sinks.definition import require_mode
+
+    view = catalog.get(statement.sink.view)
+    history = view.history if isinstance(view, QueryEntry) else INFINITY
+    try:
+        require_mode(statement.sink, statement.plan, statement.of_events, history)
+    except PlanError as error:
+        raise error.at(statement.place) from None
 
 
 def is_show_statement(sql: str, catalog: Catalog) -> bool:
@@ -97,13 +112,14 @@ def is_show_statement(sql: str, catalog: Catalog) -> bool:
         statements = list(bind_script(sql, catalog))
     except EverviewError:
         return False  # the error is reported when the text is executed
-    return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.Describe))
+    return len(statements) == 1 and isinstance(statements[0], (S.Show, S.ShowCreate, S.ShowSink, S.Describe))
 
 
 def only_asks(sql: str, catalog: Catalog) -> bool:
     """Return whether a script changes nothing: all its statements are questions."""
     asking = (
-        S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.Describe, S.SetAnswerFromViews
+        S.Select, S.Explain, S.ExplainCreate, S.Show, S.ShowCreate, S.ShowSink, S.Describe,
+        S.SetAnswerFromViews,
     )  # fmt: skip
     try:
         return all(isinstance(statement, asking) for statement in bind_script(sql, catalog))
@@ -153,6 +169,7 @@ def status_at(path: str, for_others: bool = False) -> Status:
 def status_of(store: Store, catalog: Catalog, now: int, background: str, error: str | None = None) -> Status:
     """Return the state of a store, and of its background steps as they are given."""
     from everview.ingest.waiting import waiting_rows
+    from everview.sinks.report import sink_statuses
     from everview.storage.files import FileMissing
     from everview.storage.sizes import view_bytes
 
@@ -168,7 +185,8 @@ def status_of(store: Store, catalog: Catalog, now: int, background: str, error: 
                 raise
             continue
         clocks = event_clocks(store, catalog, manifest)
-        return store_status(catalog, manifest, waiting, now, background, error, sizes, clocks)
+        sinks = sink_statuses(catalog, store.files, manifest)
+        return store_status(catalog, manifest, waiting, now, background, error, sizes, clocks, sinks)
     raise AssertionError
 
 

@@ -71,7 +71,7 @@ def test_it_is_asked_for_by_name(sql: str) -> None:
         (
             "SHOW CREATE below",
             "expected what to show\n  line 1, column 13\n    SHOW CREATE below\n                ^^^^^\n"
-            "  choices: STREAM, TABLE, VIEW",
+            "  choices: STREAM, TABLE, VIEW, SINK",
         ),
         (
             "SHOW CREATE TABLE bellow",

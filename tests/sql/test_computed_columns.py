@@ -35,12 +35,8 @@ def test_types_and_texts() -> None:
     entry = stream_of(catalog_of(CLICKS))
     assert entry.computed == (("at", "timestamp_millis(ms)"), ("size", "length(usr)"))
     assert (entry.columns.find("at").type, entry.columns.find("size").type) == (TIMESTAMP, INT)
-    flag = stream_of(
-        catalog_of(
-            "CREATE STREAM s (k INT, odd AS (k % 2 = 1) NOT NULL, two AS (k + 1) * 2 NOT NULL, "
-            "ts TIMESTAMP, TIMELINE ts)"
-        )
-    )
+    more = "odd AS (k % 2 = 1) NOT NULL, two AS (k + 1) * 2 NOT NULL"
+    flag = stream_of(catalog_of(f"CREATE STREAM s (k INT, {more}, ts TIMESTAMP, TIMELINE ts)"))
     assert flag.computed == (("odd", "k % 2 = 1"), ("two", "(k + 1) * 2"))
     assert flag.not_null == ("odd", "two")
     plain = "CREATE STREAM s (ms BIGINT, ts {} AS {}, TIMELINE ts)"

@@ -26,12 +26,14 @@ from everview.catalog.entries import (
     stream_columns,
     untaken_columns,
 )
+from everview.catalog.sinks import MODES, SecretReference, SinkEntry, SinkValue, hide_passwords
 
 __all__ = [
     "CATALOG_FORMAT",
     "CLOCK",
     "CLOCK_ENTRY",
     "MAX_AHEAD",
+    "MODES",
     "URI_SCHEME",
     "Alteration",
     "Catalog",
@@ -42,6 +44,9 @@ __all__ = [
     "FedEntry",
     "Lateness",
     "QueryEntry",
+    "SecretReference",
+    "SinkEntry",
+    "SinkValue",
     "Source",
     "StreamEntry",
     "TableEntry",
@@ -49,6 +54,7 @@ __all__ = [
     "ViewEntry",
     "add_columns_sql",
     "given_entry",
+    "hide_passwords",
     "kind_with_article",
     "narrowed_entry",
     "stream_columns",

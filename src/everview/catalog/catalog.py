@@ -26,6 +26,7 @@ import msgspec
 
 from everview.algebra.nodes import Node
 from everview.algebra.schema import Field
+from everview.algebra.text import name_sql
 from everview.algebra.time import SECOND
 from everview.catalog.alter import (
     Alteration,
@@ -48,11 +49,13 @@ from everview.catalog.entries import (
     TableEntry,
     kind_with_article,
 )
-from everview.errors import AlgebraError, CatalogError, StoreError, nearest
+from everview.catalog.sinks import SinkEntry, decode_sink, encode_sink
+from everview.errors import AlgebraError, CatalogError, StoreError, format_count, nearest
 
 # 2: queries may be `stamped`; a release that reads 1 would leave their instants out. 3: streams may have
 # computed columns, which a release that reads 2 would look for in their files.
-CATALOG_FORMAT = 3
+# 4: there may be sinks; a release that reads 3 would leave them out, and drop the views below them.
+CATALOG_FORMAT = 4
 
 
 @dataclass
@@ -60,13 +63,14 @@ class Catalog:
     """All entries by name, in the order of their creation; names are compared without regard to case.
 
     `dropped` counts the streams and tables that were dropped or renamed; it is the incarnation of the next
-    new one. `alterations` are those that steps of the store have made.
+    new one. `alterations` are those that steps of the store have made. `sinks` have names of their own.
     """
 
     entries: dict[str, Entry] = field(default_factory=dict)
     clock_grain: int = SECOND
     dropped: int = 0
     alterations: tuple[Alteration, ...] = ()
+    sinks: dict[str, SinkEntry] = field(default_factory=dict)
     _bound: dict[str, tuple[Entry, Node]] = field(default_factory=dict, repr=False, compare=False)
     _written: dict[str, tuple[Entry, str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -74,7 +78,8 @@ class Catalog:
         """Return an independent catalog with the same entries."""
         entries, bound = dict(self.entries), dict(self._bound)
         # What was written is known by the entry itself, so that copies can share it.
-        return Catalog(entries, self.clock_grain, self.dropped, self.alterations, bound, self._written)
+        sinks = dict(self.sinks)
+        return Catalog(entries, self.clock_grain, self.dropped, self.alterations, sinks, bound, self._written)
 
     def take_over(self, other: Catalog) -> None:
         """Replace all entries with those of another catalog."""
@@ -83,6 +88,7 @@ class Catalog:
             self._bound.clear()
         self.entries.clear()
         self.entries.update(entries)
+        self.sinks = dict(other.sinks)
         self.clock_grain, self.dropped, self.alterations = (
             other.clock_grain,
             other.dropped,
@@ -161,10 +167,55 @@ class Catalog:
                 next_step=f"drop these first, or DROP {entry.kind.split()[-1].upper()} {entry.name} CASCADE",
             )
         gone = [*reversed(dependants), entry.name]
+        sinks = [sink for each in gone for sink in self.sinks_of(each)]
+        if sinks and not cascade:
+            raise CatalogError(
+                f"the {entry.kind} '{entry.name}' is still written by "
+                f"{format_count(len(sinks), 'sink').split()[1]} {', '.join(s.name for s in sinks)}",
+                next_step=f"DROP SINK {name_sql(sinks[0].name)} first, "
+                f"or DROP {entry.kind.split()[-1].upper()} {entry.name} CASCADE",
+            )
+        for sink in sinks:
+            del self.sinks[sink.name.casefold()]
         for each in gone:
             self._bound.pop(each.casefold(), None)
             self.dropped += isinstance(self.entries.pop(each.casefold()), (StreamEntry, TableEntry))
         return gone
+
+    def sinks_of(self, view: str) -> list[SinkEntry]:
+        """Return the sinks that write a view."""
+        return [sink for sink in self.sinks.values() if sink.view.casefold() == view.casefold()]
+
+    def get_sink(self, name: str) -> SinkEntry:
+        """Return the sink of this name; raise CatalogError if there is none."""
+        found = self.sinks.get(name.casefold())
+        if found is not None:
+            return found
+        known = [sink.name for sink in self.sinks.values()]
+        raise CatalogError(
+            f"there is no sink '{name}'",
+            meant=nearest(name, known),
+            choices=known,
+            next_step=None if known else "make one with CREATE SINK",
+        )
+
+    def add_sink(self, sink: SinkEntry) -> bool:
+        """Add a sink; return False if the catalog already had exactly this one."""
+        before = self.sinks.get(sink.name.casefold())
+        if before is not None and before == replace_fields(sink, name=before.name):
+            return False
+        if before is not None:
+            raise CatalogError(
+                f"there is already a sink '{before.name}' with another definition",
+                next_step="DROP SINK it first, or choose another name "
+                f"(DESCRIBE SINK {name_sql(before.name)} shows what it is)",
+            )
+        self.sinks[sink.name.casefold()] = sink
+        return True
+
+    def drop_sink(self, name: str) -> SinkEntry:
+        """Remove a sink, and return it."""
+        return self.sinks.pop(self.get_sink(name).name.casefold())
 
     def date_drops(self, names: Iterable[str], step: int, oldest: int) -> None:
         """Record the step in which entries were dropped; `oldest` is the step of the oldest manifest.
@@ -204,6 +255,10 @@ class Catalog:
         for gone in (entry.name, *self.dependants(entry.name)):
             self._bound.pop(gone.casefold(), None)
         self.entries = {e.name.casefold(): e for e in changed}
+        self.sinks = {
+            key: replace_fields(sink, view=new_name) if sink.view == entry.name else sink
+            for key, sink in self.sinks.items()
+        }
         self.dropped += isinstance(entry, (StreamEntry, TableEntry))
 
     def _change(self, entry: Entry) -> None:
@@ -233,10 +288,11 @@ class Catalog:
     def to_json(self) -> str:
         """Return the catalog as readable JSON text."""
         head = {
-            "format": max(map(_format_of, self), default=1),
+            "format": self._format(),
             "clock_grain": self.clock_grain,
             **({"dropped": self.dropped} if self.dropped else {}),
             **({"alterations": [asdict(a) for a in self.alterations]} if self.alterations else {}),
+            **({"sinks": [encode_sink(sink) for sink in self.sinks.values()]} if self.sinks else {}),
         }
         # A catalog is saved for each name: the text of an entry is made once. The encoder of the standard
         # library is slow where it indents.
@@ -248,6 +304,12 @@ class Catalog:
             return msgspec.json.format(text, indent=2)
         except UnicodeEncodeError:  # a lone surrogate in a name
             return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+    def _format(self) -> int:
+        """Return the least format of which a reader misses nothing."""
+        if self.sinks:
+            return CATALOG_FORMAT
+        return max(map(_format_of, self), default=1)
 
     def _entry_text(self, entry: Entry) -> str:
         """Return an entry as JSON text."""
@@ -280,7 +342,8 @@ class Catalog:
                 Alteration(**{**a, "added": tuple(a["added"])}) for a in body.get("alterations", ())
             )
             dropped = body.get("dropped", 0)  # older catalogs have no counter
-            return cls(named, body["clock_grain"], dropped, altered)
+            sinks = {sink.name.casefold(): sink for sink in map(decode_sink, body.get("sinks", ()))}
+            return cls(named, body["clock_grain"], dropped, altered, sinks)
         except (ValueError, KeyError, TypeError, AttributeError, AlgebraError) as error:
             raise StoreError(
                 f"the catalog is damaged: {error}", next_step="restore it from a copy of the store"
@@ -290,5 +353,5 @@ class Catalog:
 def _format_of(entry: Entry) -> int:
     """Return the format of a catalog that has an entry: the least that says all of it."""
     if isinstance(entry, StreamEntry) and entry.computed:
-        return CATALOG_FORMAT
+        return 3
     return 2 if isinstance(entry, QueryEntry) and entry.stamped else 1

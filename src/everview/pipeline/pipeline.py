@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from everview.algebra.expressions import Expression
 from everview.algebra.time import Chronon, instant_words
-from everview.catalog import Catalog, Entry, QueryEntry, StreamEntry, TableEntry
+from everview.catalog import Catalog, Entry, QueryEntry, SinkEntry, StreamEntry, TableEntry
 from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.evaluable import require_evaluable
@@ -37,6 +37,7 @@ from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
 from everview.query.questions import FEW_ROWS, StoreSnapshot, require_going_on, require_view
+from everview.sinks.targets.functions import SinkFunction, function_name
 from everview.sql import declare
 from everview.sql.ad_hoc import Query
 from everview.sql.statements import AddColumns, Rename, Selection
@@ -52,6 +53,7 @@ class Pipeline(StoreWriter):
         super().__init__(store, session)
         self._steps = StepRunner(self)
         self._query: SourceQuery | None = None  # the background steps
+        self.sinks = self._steps.sinks
         self.report_backfill: Callable[[BackfillProgress], None] = lambda _: None
         self.last_failure: Exception | None = None  # of the background steps, until they are started again
 
@@ -60,6 +62,7 @@ class Pipeline(StoreWriter):
         try:
             self.stop()
         finally:
+            self.sinks.close()
             self.close_store()
 
     @property
@@ -178,6 +181,7 @@ class Pipeline(StoreWriter):
                 if self.store.manifest().keeps_rows_of(new_name):
                     self.forget_names(before)  # a DROP was interrupted
                 rename_entry(self, before, catalog, name, new_name)
+                self.sinks.rename_view(name, new_name)
 
     def create_view(self, entry: QueryEntry, catalog: Catalog, before: CompiledStore) -> None:
         """Create or replace a view, and save the catalog that has it; background steps go on with it."""
@@ -215,6 +219,42 @@ class Pipeline(StoreWriter):
         finally:
             if self._query is None:
                 self._resume(query)
+
+    def create_sink(self, sink: SinkEntry, catalog: Catalog, views: CompiledStore) -> None:
+        """Create a sink, and save the catalog that has it; the target gets the view's present answer.
+
+        If the target cannot be written, there is no sink.
+        """
+        require_going_on(self.store.manifest(), sink.view)
+        with self.one_at_a_time:
+            made = catalog.copy()
+            made.add_sink(sink)
+            self.store.save_catalog(made)
+            try:
+                self.sinks.create(sink, views)
+            except BaseException:
+                self.store.save_catalog(catalog)
+                raise
+
+    def give_to(
+        self, view: QueryEntry, function: SinkFunction, name: str | None, views: CompiledStore, anew: bool
+    ) -> None:
+        """Give the changes of a view to a function from now on; without a name, by its own."""
+        own = name or function_name(function, view.name)
+        require_going_on(self.store.manifest(), view.name)
+        with self.one_at_a_time:
+            self.sinks.give_to(view, function, own, views, anew)
+
+    def drop_sink(self, name: str, catalog: Catalog) -> None:
+        """Drop a sink from the catalog, save it, and forget how far the sink had come."""
+        dropped = catalog.drop_sink(name)
+        self.store.save_catalog(catalog)
+        self.sinks.forget(dropped)
+
+    def resume_sink(self, sink: SinkEntry, views: CompiledStore) -> None:
+        """Let a sink go on that was set aside."""
+        with self.one_at_a_time:
+            self.sinks.resume(sink, views)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -259,6 +299,8 @@ class Pipeline(StoreWriter):
         self._require_stopped("run")
         self._require_evaluable(views)
         views = begin_migrations(self, views, self.report_backfill)
+        with self.one_at_a_time:
+            self.sinks.write_all(views, at_once=True)
         done: list[Progress] = []
 
         def report(step: Progress) -> None:

@@ -37,6 +37,7 @@ from everview.pipeline.backfill import BackfillProgress
 from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
+from everview.sinks.position import SinkPositions
 from everview.storage import manifest as manifests
 from everview.storage.check import check_store, contents_of, damaged_plans, damaged_runs
 from everview.storage.checkpoint import CHECKPOINT, mend_checkpoint
@@ -273,6 +274,9 @@ class StoreRepair:
             )
         write_settings(store.files, store.settings)
         after = self._mended()
+        if found.read_again or found.last.step < found.step or self.notes.losses:
+            # Targets may have what the store lost, or what it works out anew: sinks are set aside without it.
+            SinkPositions(store.files).clear()
         self.writer.commit_step(found.last, after, found.catalog)
         if found.checkpoint:
             mend_checkpoint(store.files, found.batch, found.damaged)

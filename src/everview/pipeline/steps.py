@@ -20,6 +20,7 @@ from everview.ingest.intake import IntakeResult
 from everview.ingest.sources import Sources
 from everview.pipeline.migration import end_migrations
 from everview.pipeline.writer import CLEAN_EVERY, StoreWriter
+from everview.sinks.runner import SinkRunner
 from everview.storage.arrivals import Progress
 from everview.storage.checkpoint import CHECKPOINT, last_batch_read, read_progress
 from everview.storage.manifest import Manifest
@@ -43,6 +44,7 @@ class StepRunner:
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self._look_at = 0.0  # when files that were read are checked again
+        self.sinks = SinkRunner(writer.store)
 
     def begin_run(self) -> None:
         """Check the files that were read in the next step."""
@@ -78,6 +80,7 @@ class StepRunner:
             moved = advance_bounds(views.streams, before.with_traces(new), arrived, finish=finish, now=now)
             nothing_came = moved == before and not any(arrived.values())
             if batch is not None and nothing_came and progress == before.progress:
+                self.sinks.write_all(views)  # one that failed may be there again
                 return None  # a heartbeat batch without rows
             moved = replace(moved, changed=taken.changed or before.changed)
             session = writer.session if batch is None else batch.frame.sparkSession
@@ -95,6 +98,7 @@ class StepRunner:
             writer.commit_step(before, replace(after, told=told_columns))
             for message in (*messages, *_aside_messages(before, after)):
                 warnings.warn(message, stacklevel=2)
+            self.sinks.write_all(done.views)
             if after.step % CLEAN_EVERY == 0:
                 store.clean()
             state = sum({r.path: r.rows for runs in after.of("state").values() for r in runs}.values())

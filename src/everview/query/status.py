@@ -45,6 +45,17 @@ class ViewStatus:
 
 
 @dataclass(frozen=True)
+class SinkStatus:
+    """One sink: the view, the target, the last step that it has, and why it was set aside."""
+
+    name: str
+    view: str
+    target: str
+    step: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Status:
     """A store after its last step. `background` is running, failed or not running; `error` is the reason."""
 
@@ -57,6 +68,7 @@ class Status:
     waits: tuple[str, ...] = ()
     background: str = "not running"
     error: str | None = None
+    sinks: tuple[SinkStatus, ...] = ()
 
     def report(self) -> Report:
         """Return the status as text and as records."""
@@ -77,6 +89,7 @@ def store_status(
     error: str | None = None,
     sizes: Mapping[str, int] = MappingProxyType({}),
     clocks: Mapping[str, Mapping[str, Clock]] = MappingProxyType({}),
+    sinks: tuple[SinkStatus, ...] = (),
 ) -> Status:
     """Return the state of a store by its catalog and its last manifest.
 
@@ -114,6 +127,7 @@ def store_status(
         tuple(waits),
         background,
         error,
+        sinks,
     )
 
 
@@ -276,6 +290,9 @@ def _lines(status: Status) -> list[str]:
         ]
         header = ["view", "watermark", "complete since", "bytes", ""]
         lines += ["", *table_lines(header, rows)]
+    if status.sinks:
+        rows = [[s.name, s.view, s.target, f"{s.step:,}", s.note] for s in status.sinks]
+        lines += ["", *table_lines(["sink", "view", "into", "step", ""], rows)]
     if status.waits:
         lines += ["", *status.waits]
     if status.background != "not running" or status.error is not None:
@@ -317,4 +334,15 @@ def _records(status: Status) -> Sequence[ReportRow]:
         }
         for v in status.views
     ]
-    return [store, *streams, *views]
+    sinks = [
+        {
+            "kind": "sink",
+            "name": s.name,
+            "view": s.view,
+            "into": s.target,
+            "step": s.step,
+            "note": s.note or None,
+        }
+        for s in status.sinks
+    ]
+    return [store, *streams, *views, *sinks]

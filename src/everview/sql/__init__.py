@@ -1,6 +1,6 @@
 """SQL text to algebra; the only place that knows sqlglot."""
 
-from everview.sql.bind import bind_script, bind_statement, declare
+from everview.sql.bind import bind_script, bind_statement
 from everview.sql.definitions import (
     check_conditions,
     computed_columns,
@@ -11,6 +11,7 @@ from everview.sql.definitions import (
     with_computed_values,
 )
 from everview.sql.script import Script, parse_script
+from everview.sql.statements import declare
 
 __all__ = [
     "Script",

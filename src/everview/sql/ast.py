@@ -118,6 +118,32 @@ class OptionSyntax(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True, "column": False}
 
 
+class CreateSinkSyntax(exp.Expression):
+    """CREATE SINK name FROM view INTO format(…) [MODE …] [KEY (…)]."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "view": True, "target": True, "mode": False, "key": False,
+    }  # fmt: skip
+
+
+class DropSinkSyntax(exp.Expression):
+    """DROP SINK [IF EXISTS] name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False}
+
+
+class ShowSinkSyntax(exp.Expression):
+    """DESCRIBE SINK name; with `sql`, SHOW CREATE SINK name."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "sql": False}
+
+
+class ResumeSinkSyntax(exp.Expression):
+    """ALTER SINK name RESUME."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class InsertSyntax(exp.Expression):
     """INSERT INTO name [(columns)] VALUES … or SELECT … [AT timestamp]."""
 

@@ -59,6 +59,7 @@ from everview.sql.replay import bind_replay
 from everview.sql.rows import bind_inserted_rows, match_query_columns
 from everview.sql.scope import Scope
 from everview.sql.script import Script, parse_script
+from everview.sql.sinks import SINK_BINDERS, require_same_columns
 
 
 def bind_script(
@@ -95,6 +96,8 @@ def bind_statement(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statem
 def _existing(node: exp.Expr, catalog: Catalog) -> S.Create | None:
     """Bind CREATE … IF NOT EXISTS of a name that exists: the entry stays as it is."""
     if not node.this or not isinstance(node.this, exp.Identifier) or not node.this.meta.get("if_not_exists"):
+        return None
+    if isinstance(node, ast.CreateSinkSyntax):  # the names of sinks are others
         return None
     entry = catalog.entries.get(node.name.casefold())
     return None if entry is None else S.Create(entry, _plan(entry, catalog))
@@ -226,6 +229,8 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
     """Refuse a name that is in use, and a new definition with which its dependants no longer bind."""
     after = catalog.copy()
     after.add(entry, anew)
+    if anew:
+        require_same_columns(entry, catalog, after)
     for name in catalog.dependants(entry.name) if anew else ():
         try:
             entry_node(after.get(name), after)
@@ -235,6 +240,7 @@ def _require_addable(entry: Entry, catalog: Catalog, anew: bool) -> None:
                 f"{error.what}",
                 next_step=f"keep what '{name}' uses, or drop it first",
             ) from None
+        require_same_columns(after.get(name), catalog, after)
 
 
 def _create_event_stream(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -390,6 +396,12 @@ def _select(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
 def _explain_create(node: exp.Expr, script: Script, catalog: Catalog) -> S.ExplainCreate:
     """EXPLAIN CREATE: the statement is bound as if it were to be executed."""
     created = bind_statement(node, script, catalog)
+    if isinstance(created, S.CreateSink):
+        raise script.error(
+            "EXPLAIN shows the plan of a query, and a sink has none of its own",
+            node.this,
+            next_step=f"EXPLAIN the query of the view '{created.sink.view}': its sinks stand below",
+        )
     if not isinstance(created, S.Create) or created.plan is None:
         kind = "table" if isinstance(node, (ast.CreateTableSyntax, ast.CreateTableAsSyntax)) else "stream"
         raise script.error(
@@ -489,6 +501,7 @@ _CREATES = (
     ast.CreateTaggedSyntax,
     ast.CreateViewSyntax,
     ast.CreateEventStreamSyntax,
+    ast.CreateSinkSyntax,
 )
 _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.CreateStreamSyntax: _checked(_create_stream),
@@ -511,21 +524,5 @@ _BINDERS: dict[type, Callable[[exp.Expr, Script, Catalog], S.Statement]] = {
     ast.SetSyntax: _set,
     ast.RenameSyntax: bind_rename,
     ast.AddColumnsSyntax: bind_add_columns,
+    **SINK_BINDERS,
 }
-
-
-def declare(statement: S.Statement, catalog: Catalog) -> None:
-    """Apply a statement that changes the catalog."""
-    match statement:
-        case S.Create(entry, _, replace):
-            catalog.add(entry, replace)
-        case S.CreateAs(entry):
-            catalog.add(entry)
-        case S.Drop(name, cascade) if name is not None:
-            catalog.drop(name, cascade)
-        case S.Rename(name, new_name, rewritten):
-            catalog.rename(name, new_name, rewritten)
-        case S.AddColumns(name, fields, defaults):
-            catalog.add_columns(name, fields, defaults)
-        case S.SetClock(grain):
-            catalog.clock_grain = grain

@@ -69,7 +69,7 @@ class ColumnParser(QueryParser):
         return self._word() in ("AS", "GENERATED")
 
     def _computed(self) -> exp.Expr:
-        """Parse [GENERATED ALWAYS] AS (expression); a condition needs the parentheses, NOT NULL may follow."""
+        """Parse [GENERATED ALWAYS] AS (expression); only a condition needs the parentheses."""
         if self._match_text_seq("GENERATED"):
             self._expect("ALWAYS")
         self._expect("AS")

@@ -429,11 +429,11 @@ def _source(node: exp.Expr | None, script: Script) -> Source | None:
     for argument in node.args.get("arguments") or ():
         if isinstance(argument, ast.OptionSyntax):
             _require_option(argument, node.name.casefold(), options, script)
-            options[argument.name] = _value(argument.args["value"], script)
+            options[argument.name] = option_value(argument.args["value"], script)
         elif positions:
-            options[positions.pop(0)] = _value(argument, script)
+            options[positions.pop(0)] = option_value(argument, script)
         elif path is None and node.name.casefold() not in _POSITIONAL:
-            path = _value(argument, script)
+            path = option_value(argument, script)
         else:
             raise script.error("options are written as name => value", argument)
     return Source(node.name.casefold(), path, tuple(options.items()))
@@ -453,7 +453,8 @@ def _require_option(option: exp.Expr, format_: str, before: Iterable[str], scrip
         )
 
 
-def _value(node: exp.Expr, script: Script) -> str:
+def option_value(node: exp.Expr, script: Script) -> str:
+    """Return the value of an option as text."""
     if isinstance(node, exp.Boolean):
         return "true" if node.this else "false"
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):

@@ -14,13 +14,13 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from everview.sql import ast
-from everview.sql.column_grammar import ColumnParser
+from everview.sql.sink_grammar import SinkParser
 
 # Functions whose arguments have a grammar of their own: CAST(x AS t), EXTRACT(f FROM x), …
 _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION")
 
 
-class EverviewParser(ColumnParser):
+class EverviewParser(SinkParser):
     """Spark's grammar with streams, windows, synchronization and our statements."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
@@ -71,15 +71,10 @@ class EverviewParser(ColumnParser):
             return self._create_stream()
         if self._match_text_seq("TABLE"):
             return self._create_table(non_retroactive=False)
-        self._fail("expected what to create", choices=("STREAM", "TAGGED STREAM", "TABLE", "VIEW"))
+        if self._match_text_seq("SINK"):
+            return self._create_sink()
+        self._fail("expected what to create", choices=("STREAM", "TAGGED STREAM", "TABLE", "VIEW", "SINK"))
         raise AssertionError
-
-    def _new_name(self, what: str) -> exp.Identifier:
-        """Parse [IF NOT EXISTS] name; the name remembers whether the words stood before it."""
-        exists = self._match_text_seq("IF", "NOT", "EXISTS")
-        name = self._name(what)
-        name.meta["if_not_exists"] = bool(exists)
-        return name
 
     def _create_stream(self) -> exp.Expr:
         name = self._new_name("the stream")
@@ -141,27 +136,6 @@ class EverviewParser(ColumnParser):
         return ast.CreateTableSyntax(
             this=name, columns=columns, key=key, source=source, non_retroactive=non_retroactive
         )
-
-    def _source(self) -> exp.Expr:
-        name = self._name("a format, as in csv('data/*.csv')")
-        if not self._curr or self._curr.token_type != TokenType.L_PAREN:
-            self._fail(f"expected ( after {name.name}", next_step=f"write it as {name.name}('path')")
-        arguments = self._parse_wrapped_csv(self._option)
-        return ast.SourceSyntax(this=name, arguments=arguments)
-
-    def _option(self) -> exp.Expr | None:
-        index = self._index
-        name = self._parse_id_var(any_token=False) if self._curr else None
-        if isinstance(name, exp.Identifier):
-            path = name.name
-            while self._match(TokenType.DOT):
-                path += "." + self._name("an option").name
-            name.set("this", path)
-            if self._match(TokenType.FARROW):
-                value = self._needed(self._placed(self._parse_term), "a value")
-                return ast.OptionSyntax(this=name, value=value)
-        self._retreat(index)
-        return self._parse_unary()
 
     def _explain(self, cost: bool) -> exp.Expr:
         created = self._match_text_seq("CREATE")
@@ -288,10 +262,12 @@ class EverviewParser(ColumnParser):
         return self._instant() if self._match_text_seq("AT") else None
 
     def _drop(self) -> exp.Expr:
+        if self._match_text_seq("SINK"):
+            return self._drop_sink()
         tagged = self._match_text_seq("TAGGED")
         kind = self._word()
         if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
-            self._fail("expected what to drop", choices=("STREAM", "TABLE", "VIEW"))
+            self._fail("expected what to drop", choices=("STREAM", "TABLE", "VIEW", "SINK"))
         self._advance()
         exists = self._match_text_seq("IF", "EXISTS")
         name = self._name("what to drop")
@@ -302,17 +278,19 @@ class EverviewParser(ColumnParser):
         kind = self._word()
         if kind == "CREATE":
             return self._show_create()
-        if kind not in ("STREAMS", "TABLES", "VIEWS"):
-            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "CREATE"))
+        if kind not in ("STREAMS", "TABLES", "VIEWS", "SINKS"):
+            self._fail("expected what to show", choices=("STREAMS", "TABLES", "VIEWS", "SINKS", "CREATE"))
         self._advance()
         return ast.ShowSyntax(kind=kind)
 
     def _show_create(self) -> exp.Expr:
-        """Parse SHOW CREATE STREAM | TABLE | VIEW name."""
+        """Parse SHOW CREATE STREAM | TABLE | VIEW | SINK name."""
         self._advance()
+        if self._match_text_seq("SINK"):
+            return ast.ShowSinkSyntax(this=self._name("the sink to show"), sql=True)
         self._match_text_seq("TAGGED")
         if self._word() not in ("STREAM", "TABLE", "VIEW"):
-            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW"))
+            self._fail("expected what to show", choices=("STREAM", "TABLE", "VIEW", "SINK"))
         kind = self._word()
         self._advance()
         return ast.ShowCreateSyntax(kind=kind, this=self._name("what to show"))
@@ -336,10 +314,12 @@ class EverviewParser(ColumnParser):
 
     def _alter(self) -> exp.Expr:
         """Parse ALTER VIEW | STREAM name RESUME, and ALTER … name RENAME TO … | ADD COLUMNS …."""
+        if self._match_text_seq("SINK"):
+            return self._alter_sink()
         tagged = self._match_text_seq("TAGGED")
         kind = self._word()
         if kind not in ("STREAM", "TABLE", "VIEW") or (tagged and kind != "STREAM"):
-            self._fail("expected what to alter", choices=("STREAM", "TABLE", "VIEW"))
+            self._fail("expected what to alter", choices=("STREAM", "TABLE", "VIEW", "SINK"))
         self._advance()
         name = self._name(f"the {kind.lower()} to alter")
         if kind in ("VIEW", "STREAM") and self._match_text_seq("RESUME"):
@@ -386,8 +366,8 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[EverviewParser], exp.Expr]],
     (("ALTER",), EverviewParser._alter),
     (("REPLAY",), EverviewParser._replay),
     (("SHOW",), EverviewParser._show),
-    (("DESCRIBE",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
-    (("DESC",), lambda self: ast.DescribeSyntax(this=self._name("what to describe"))),
+    (("DESCRIBE",), EverviewParser._describe),
+    (("DESC",), EverviewParser._describe),
     (("EXPLAIN", "COST"), lambda self: self._explain(cost=True)),
     (("EXPLAIN",), lambda self: self._explain(cost=False)),
     (("SET",), EverviewParser._set),

@@ -9,7 +9,8 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import Expression
 from everview.algebra.schema import Field
 from everview.algebra.time import Chronon
-from everview.catalog import Defaults, Entry, TableEntry
+from everview.catalog import Catalog, Defaults, Entry, SinkEntry, TableEntry
+from everview.errors import Place
 from everview.sql.ad_hoc import Query
 from everview.sql.events import EventPlaces
 
@@ -33,6 +34,41 @@ class CreateAs:
 
     entry: TableEntry
     query: Query
+
+
+@dataclass(frozen=True)
+class CreateSink:
+    """A new sink, and the plan of the view that it writes; `of_events`: the rows of an event stream.
+
+    `place` is where its mode stands in the text.
+    """
+
+    sink: SinkEntry
+    plan: N.Node
+    of_events: bool = False
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class DropSink:
+    """A sink to drop; None if it is not there."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
+class ShowSink:
+    """The description of a sink; with `sql`, the statement that creates it."""
+
+    name: str
+    sql: bool = False
+
+
+@dataclass(frozen=True)
+class ResumeSink:
+    """A sink that was set aside and is to go on."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -118,7 +154,7 @@ class ExplainCreate:
 
 @dataclass(frozen=True)
 class Show:
-    """The names of all streams, tables or views."""
+    """The names of all streams, tables, views or sinks."""
 
     kind: str
 
@@ -196,6 +232,10 @@ class SetAnswerFromViews:
 Statement = (
     Create
     | CreateAs
+    | CreateSink
+    | DropSink
+    | ShowSink
+    | ResumeSink
     | Insert
     | InsertQuery
     | Update
@@ -214,3 +254,24 @@ Statement = (
     | SetClock
     | SetAnswerFromViews
 )
+
+
+def declare(statement: Statement, catalog: Catalog) -> None:
+    """Apply a statement that changes the catalog."""
+    match statement:
+        case Create(entry, _, replace):
+            catalog.add(entry, replace)
+        case CreateAs(entry):
+            catalog.add(entry)
+        case Drop(name, cascade) if name is not None:
+            catalog.drop(name, cascade)
+        case Rename(name, new_name, rewritten):
+            catalog.rename(name, new_name, rewritten)
+        case AddColumns(name, fields, defaults):
+            catalog.add_columns(name, fields, defaults)
+        case SetClock(grain):
+            catalog.clock_grain = grain
+        case CreateSink(sink):
+            catalog.add_sink(sink)
+        case DropSink(name) if name is not None:
+            catalog.drop_sink(name)

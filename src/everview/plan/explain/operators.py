@@ -220,7 +220,7 @@ class _Graph:
                 root,
                 explained.rules,
                 growth=events.growth,
-                notes=events.notes,
+                notes=(*events.notes, *self._sinks(name)),
                 events=events,
                 costs=costs,
                 strategy=explained.planned.lowering.strategy,
@@ -229,10 +229,16 @@ class _Graph:
         shown = points if points.full != EVERY else None
         growth = growing_state(plan, explained.planned, self._reported)
         self._reported.update(plan.walk())
+        notes = self._sinks(name) if kind == "view" else ()
         return ExplainedPart(
-            kind, name, root, explained.rules, shown, growth, explained.notes,
+            kind, name, root, explained.rules, shown, growth, (*explained.notes, *notes),
             costs=costs, choices=explained.choices, strategy=explained.planned.lowering.strategy,
         )  # fmt: skip
+
+    def _sinks(self, name: str | None) -> tuple[str, ...]:
+        """Return the sinks that write a view, and where to."""
+        sinks = () if name is None else self._catalog.sinks_of(name)
+        return tuple(f"sink {sink.name}: {sink.clauses_sql}" for sink in sinks)
 
     def operators(self, parts: list[ExplainedPart]) -> list[ExplainedOperator]:
         """Return all operators ordered by number, with their readers counted."""
