@@ -60,17 +60,27 @@ def lowered_bounds(manifest: Manifest, to: int) -> Manifest:
 
 
 def _lowered_parts(
-    parts: Mapping[str, PartTimes], newest: Mapping[str, int], to: int
+    parts: Mapping[str, PartTimes], newest: Mapping[str, int], to: int, reject_after: int = INFINITY
 ) -> dict[str, PartTimes]:
     """Return the times of the parts of a source: none is newer than the rows that are left.
+
+    Of several parts, one that had rows which are rejected now may have nothing else after the instant: it
+    then holds the bound back until a row comes.
 
     >>> _lowered_parts({"t-0": PartTimes({"ts": 9}, {"ts": 8}), "t-1": PartTimes({"ts": 4})}, {"ts": 7}, 5)
     {'t-0': PartTimes(newest={'ts': 7}, punctuated={'ts': 5}, heard=0), \
 't-1': PartTimes(newest={'ts': 4}, punctuated={}, heard=0)}
+    >>> two = {"t-0": PartTimes({"ts": 9}), "t-1": PartTimes({"ts": 6})}
+    >>> _lowered_parts(two, {"ts": 7}, 5, reject_after=8)["t-0"].newest
+    {'ts': 5}
     """
+    last = {
+        part: {} if len(parts) > 1 and max(times.newest.values(), default=to) > reject_after else newest
+        for part, times in parts.items()
+    }
     return {
         part: PartTimes(
-            {line: min(t, newest.get(line, to)) for line, t in times.newest.items()},
+            {line: min(t, last[part].get(line, to)) for line, t in times.newest.items()},
             {line: min(t, to) for line, t in times.punctuated.items()},
             times.heard,
         )
@@ -178,13 +188,18 @@ class StreamRewind:
             changed |= self._admitted(TraceId("late", entry.name, part))
         parts = dict(manifest.parts)
         if entry.name in parts:
-            parts[entry.name] = _lowered_parts(parts[entry.name], newest, self.to)
+            parts[entry.name] = _lowered_parts(parts[entry.name], newest, self.to, self._last_instant)
         return replace(
             manifest.with_traces(changed),
             counts={**manifest.counts, entry.name: counts},
             newest={**manifest.newest, entry.name: newest},
             parts=parts,
         )
+
+    @property
+    def _last_instant(self) -> int:
+        """The instant up to which rows count."""
+        return INFINITY if self.reject_after is None else self.reject_after
 
     def _as_rows(self, late: DataFrame) -> DataFrame:
         """Return late rows as rows of the stream, with their texts."""
