@@ -83,6 +83,8 @@ def choose_answer(
     while len(read) < _MOST_VIEWS:
         plans = []
         for name, view in views.items():
+            if not comparing.has_relations_of(view.peeled, query):
+                continue
             answered = answer_from_view(query, name, view.peeled, comparing)
             if answered is not None:
                 plan = build(answered, (*read, name))

@@ -58,13 +58,28 @@ class Lack:
 
 @dataclass
 class Comparing:
-    """Collects what views lack: of each the least."""
+    """A query that is compared with views: what each lacks at least; its parts are peeled once."""
 
     lacks: dict[str, Lack] = field(default_factory=dict)
+    _peeled: dict[int, tuple[N.Node, PeeledQuery]] = field(default_factory=dict)  # by the ids of the nodes
+    _parts: dict[int, tuple[N.Node, list[PeeledQuery]]] = field(default_factory=dict)  # by that of the query
 
     def add(self, view: str, lack: Lack) -> None:
         if view not in self.lacks or self.lacks[view].nearness < lack.nearness:
             self.lacks[view] = lack
+
+    def has_relations_of(self, view: PeeledView, query: N.Node) -> bool:
+        """Return whether a part of a query reads the relations of a view; most views are done with here."""
+        if id(query) not in self._parts:
+            self._parts[id(query)] = query, [self.peel(part) for part in _parts_like_views(query)]
+        parts = self._parts[id(query)][1]
+        return any(True for form in view.forms for part in parts for _ in _assignments(form, part))
+
+    def peel(self, node: N.Node) -> PeeledQuery:
+        """Return the peeled form of a part of the query."""
+        if id(node) not in self._peeled:
+            self._peeled[id(node)] = node, peel(node)
+        return self._peeled[id(node)][1]
 
 
 def answer_from_view(
@@ -76,9 +91,7 @@ def answer_from_view(
     """
     if isinstance(node, N.View):
         return None  # it is read by name
-    if isinstance(node, (N.Project, N.Distinct, N.Aggregate, N.Filter)) and all(
-        f.relation is None for f in node.schema
-    ):
+    if _may_be_a_view(node):
         found = _answer(node, name, view, comparing)
         if found is not None:
             return found
@@ -86,6 +99,22 @@ def answer_from_view(
     if not any(below):
         return None
     return N.with_inputs(node, [new or old for new, old in zip(below, node.inputs, strict=True)])
+
+
+def _parts_like_views(node: N.Node) -> Iterator[N.Node]:
+    """Yield the parts of a query that have the shape of a view; what it reads by name stays."""
+    if isinstance(node, N.View):
+        return
+    if _may_be_a_view(node):
+        yield node
+    for below in node.inputs:
+        yield from _parts_like_views(below)
+
+
+def _may_be_a_view(node: N.Node) -> bool:
+    """Return whether a part of a query has the shape of a view."""
+    shapes = (N.Project, N.Distinct, N.Aggregate, N.Filter)
+    return isinstance(node, shapes) and all(f.relation is None for f in node.schema)
 
 
 class _Lacking(Exception):
@@ -97,7 +126,7 @@ class _Lacking(Exception):
 
 
 def _answer(node: N.Node, name: str, view: PeeledView, comparing: Comparing | None) -> N.Node | None:
-    query = peel(node)
+    query = peel(node) if comparing is None else comparing.peel(node)
     for form in view.forms:
         for numbers in _assignments(form, query):
             try:
