@@ -64,7 +64,7 @@ def test_the_life_of_rankings(spark: SparkSession, tmp_path: Path) -> None:
         assert answers(db, "late_") == found
         tags = [(r.tag, r.k) for r in db.changes("top").orderBy("at").collect()]
         assert tags[0] == ("+", 1)
-        assert tags[-1] == ("+", 2)
+        assert set(tags[-2:]) == {("-", 1), ("+", 2)}, "at one instant"
         db.execute(
             "CREATE OR REPLACE VIEW best AS SELECT k, v FROM s QUALIFY RANK() OVER (ORDER BY v DESC) <= 1"
         )
