@@ -98,7 +98,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(folder, feed, changes, finish(folder / "whole", feed, spark))
 
 
-@pytest.mark.parametrize("seed", seeds(40, 100))
+@pytest.mark.parametrize("seed", seeds(20, 100))
 def test_random_damage_is_noticed_or_without_effect(made: Made, tmp_path: Path, seed: int) -> None:
     """Of a store that Spark has run, with its checkpoint."""
     path = made.copy(tmp_path)
