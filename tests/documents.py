@@ -120,9 +120,11 @@ class Page:
             everview.connect = commands.connect = before
             maintenance.repair, maintenance.rewind = repair, rewind
 
-    def _connect(self, path: str, spark: Any = None, partitions: int | None = None) -> everview.Database:
+    def _connect(
+        self, path: str, spark: Any = None, partitions: int | None = None, strategy: str | None = None
+    ) -> everview.Database:
         new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2
-        return everview.database.connect(path, spark or self.spark, new)
+        return everview.database.connect(path, spark or self.spark, new, strategy)
 
     def _python(self, block: Block) -> str:
         # Empty lines in front, so that a traceback points at the line in the document.
