@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from everview import operators as P
 from everview.algebra import nodes as N
 from everview.algebra.text import expression_sql
-from everview.plan.estimates import Estimates
+from everview.plan.estimates import Estimates, all_operators
 from everview.plan.lower import Lowering
 from everview.plan.statistics import Statistics
 from everview.rewrite.cost import Choice, CostedPlan, Work
@@ -77,13 +77,13 @@ def find_options(
     if not lifted:
         return SharingOptions((), joins)
     estimates = Estimates(find_statistics())
-    costs = {part: _weigh(estimates(part).work) for part in _parts(plan)}
+    costs = {part: _weigh(estimates(part).work) for part in all_operators(plan)}
     options = []
     for each in lifted:
         join = lower(dated(each.join))
-        parts = _parts(join)
+        parts = all_operators(join)
         looked_at = _LOOK * estimates.flow(join).rate
-        above = sum(_weigh(estimates(p).work) for p in _parts(lower(dated(each.plan))) - parts)
+        above = sum(_weigh(estimates(p).work) for p in all_operators(lower(dated(each.plan))) - parts)
         work = sum(_weigh(estimates(part).work) for part in parts)
         name = lower(each.join).digest
         options.append(SharingOption(each, name, join.digest, work, above + looked_at, costs))
@@ -160,16 +160,3 @@ def _choice(group: Group, own: float, shared: float, taken: bool) -> Choice:
 
 def _weigh(work: Work) -> float:
     return _EMIT * (work.emitted + work.probed) + work.written + work.rewritten
-
-
-def _parts(plan: P.Operator) -> set[P.Operator]:
-    found: set[P.Operator] = set()
-
-    def walk(part: P.Operator) -> None:
-        if part not in found:
-            found.add(part)
-            for below in part.inputs:
-                walk(below)
-
-    walk(plan)
-    return found
