@@ -180,7 +180,7 @@ def test_the_number_of_buckets_follows_from_the_spread_of_ends() -> None:
     assert count(80_000, (1, window)) in (8, 16)
     assert count(80_000, (1, window // 4)) == 4 * count(80_000, (1, window))
     assert count(80_000, (1, 2)) == 1, "all end at once"
-    assert count(10**7, (1, window)) == 64
+    assert count(10**7, (1, window)) in (8, 16), "a step opens few files"
 
 
 @pytest.mark.parametrize("name", ["join", "group", "distinct"])

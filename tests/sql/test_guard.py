@@ -198,7 +198,7 @@ def refused_name(sql: str) -> str:
 IDLE = {
     (exp.Column, "table"), (exp.Identifier, "this"), (exp.Literal, "this"), (exp.Literal, "is_string"),
     (exp.Div, "safe"), (exp.Ordered, "nulls_first"), (exp.Identifier, "quoted"),
-    (exp.Version, "this"), (exp.Trim, "position"), (exp.Union, "distinct"),
+    (exp.Version, "this"), (exp.Trim, "position"), (exp.Union, "distinct"), (exp.Window, "over"),
 }  # fmt: skip
 
 

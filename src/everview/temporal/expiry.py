@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from everview.errors import TemporalError
 
-MOST_BUCKETS = 64  # more would be many small files
+_MOST_BUCKETS = 64  # in a window
+_MOST_IN_USE = 8  # at once: about as in paper 2, section 6.1; fifty save nothing (docs/performance.md)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class ExpiryBuckets:
         (1, 1)
         """
         whole = 1 << max(window - 1, 0).bit_length()
-        if files < 2 or spread * MOST_BUCKETS < whole:
+        if files < 2 or spread * _MOST_BUCKETS < whole:
             return cls(whole, 1)
-        wanted = min(files * whole // max(spread, 1), MOST_BUCKETS, whole)
+        wanted = min(min(files, _MOST_IN_USE) * whole // max(spread, 1), _MOST_BUCKETS, whole)
         return cls(whole, 1 << (wanted.bit_length() - 1))

@@ -24,6 +24,7 @@ from everview.operators import (
     StatefulOperator,
     StatePart,
 )
+from everview.operators.base import stateful_operators
 from everview.plan.estimates import Estimates
 from everview.plan.explain.events import ExplainedEvents
 from everview.plan.explain.figures import Figures, OperatorFigures
@@ -175,13 +176,19 @@ class ExplainedPlan:
     physical: Operator | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def runs(self) -> Operator:
+        """The physical plan that runs."""
+        return self.planned(self.plan) if self.physical is None else self.physical
+
 
 def graph_of(
     plans: Iterable[ExplainedPlan], catalog: Catalog, figures: Figures | None = None
 ) -> tuple[list[ExplainedOperator], list[ExplainedPart]]:
     """Return the operators of all plans, each once, and the parts; the catalog resolves names."""
-    graph = _Graph(catalog, figures or Figures(Estimates(declared_statistics(catalog))))
-    parts = [graph.part(plan) for plan in plans]
+    explained = list(plans)
+    graph = _Graph(catalog, figures or Figures(Estimates(declared_statistics(catalog))), explained)
+    parts = [graph.part(plan) for plan in explained]
     return graph.operators(parts), _numbered(parts)
 
 
@@ -197,11 +204,12 @@ class _Graph:
 
     _explained: ExplainedEvents | None  # of the current plan
 
-    def __init__(self, catalog: Catalog, figures: Figures) -> None:
+    def __init__(self, catalog: Catalog, figures: Figures, plans: Sequence[ExplainedPlan]) -> None:
         self._catalog = catalog
         self._figures = figures
         self._numbers: dict[tuple[bool, Clock | None, N.Node], int] = {}
         self._found: dict[int, ExplainedOperator] = {}
+        self._running = set(stateful_operators([plan.runs for plan in plans]))
         self._named: set[StatefulOperator] = set()
         self._reported: set[N.Node] = set()  # nodes whose growth has been reported
         self._events: dict[str, int] = {}  # the event streams of the script and their root operators
@@ -210,8 +218,7 @@ class _Graph:
         kind, name, plan = explained.kind, explained.name, explained.plan
         events = self._explained = explained.events
         root = self._number(plan, explained.planned, None if events is None else events.timing.timing)
-        physical = explained.planned(plan) if explained.physical is None else explained.physical
-        costs = tuple(self._figures.lines(plan, physical, explained.choices))
+        costs = tuple(self._figures.lines(plan, explained.runs, explained.choices))
         if events is not None:
             self._events[str(name)] = root
             return ExplainedPart(
@@ -307,8 +314,8 @@ class _Graph:
         return [] if self._explained is None else self._explained.own_operators(timing)
 
     def _not_yet_named(self, operators: Sequence[StatefulOperator]) -> list[StatefulOperator]:
-        """Return the operators that no node has named before; two nodes may become one operator."""
-        new = [operator for operator in operators if operator not in self._named]
+        """Return the operators that run and that no node has named before; two nodes may become one."""
+        new = [each for each in operators if each in self._running and each not in self._named]
         self._named.update(new)
         return new
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from everview.algebra import nodes as N
 from everview.algebra.explain import describe_node
 from everview.algebra.text import name_sql
-from everview.operators.base import Growth, StatefulOperator, StatePart
+from everview.operators.base import Growth, StatefulOperator, StatePart, stateful_operators
 from everview.plan.planned import PlannedNodes
 from everview.temporal.life import life
 
@@ -56,11 +56,13 @@ def growing_state(plan: N.Node, planned: PlannedNodes, reported: Container[N.Nod
     One value per group is not reported, nor are the nodes in `reported`.
     """
     nodes = (node for node in plan.walk() if node not in reported)
-    return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, planned)))
+    running = set(stateful_operators([planned(plan)]))
+    return tuple(dict.fromkeys(said for node in nodes for said in _grows(node, planned, running)))
 
 
-def _grows(node: N.Node, planned: PlannedNodes) -> Iterator[str]:
-    parts = [part for part in state_of(planned.own_operators(node)) if part.growth != Growth.NO]
+def _grows(node: N.Node, planned: PlannedNodes, running: Container[StatefulOperator]) -> Iterator[str]:
+    own = [operator for operator in planned.own_operators(node) if operator in running]
+    parts = [part for part in state_of(own) if part.growth != Growth.NO]
     if not parts:
         return
     how = _GROWS[max(part.growth for part in parts)]
