@@ -23,7 +23,7 @@ from rich.table import Table
 from bench.stored_plan import Given, PlanCounts, StoredPlan, arrivals, snapshot_of
 from everview.algebra.time import SECOND
 from everview.catalog import Catalog
-from everview.compile import compile_plan
+from everview.compile import compile_view
 from everview.operators.columnar.frame import BEFORE_ALL, Frame, Slice
 from everview.sql import bind_script, declare, plan_of
 
@@ -153,7 +153,7 @@ def _read_log(file: Path, hosts: dict[str, int]) -> "np.ndarray[tuple[int, int],
 def run_query(sql: str, load: Workload, strategy: str, buckets: int | None) -> tuple[PlanCounts, list[Frame]]:
     """Fill the window and count some steps; return the counts, and the snapshots after the last steps."""
     catalog = load.catalog
-    plan = compile_plan(plan_of(sql, catalog), catalog, strategy=strategy).physical
+    plan = compile_view(plan_of(sql, catalog), catalog, strategy=strategy).physical
     folder = tempfile.mkdtemp(prefix="everview-bench-")
     try:
         stored = StoredPlan(plan, folder, buckets)

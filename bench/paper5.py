@@ -17,7 +17,7 @@ from bench.plans import PlanRun, as_stream, run_plans
 from everview import operators as P
 from everview.algebra.time import SECOND
 from everview.catalog import Catalog
-from everview.compile import compile_plan
+from everview.compile import compile_view
 from everview.compile_store import compile_store
 from everview.operators.columnar.frame import Frame
 from everview.plan.estimates import Estimates
@@ -91,7 +91,7 @@ def declared(script: str) -> Catalog:
 def plan(sql: str, catalog: Catalog, without: tuple[str, ...] = ()) -> P.Operator:
     """Return the plan of a query, without some of the rules."""
     rules = tuple(rule for rule in RULES if rule.__name__ not in without)
-    return compile_plan(plan_of(sql, catalog), catalog, rules=rules).physical
+    return compile_view(plan_of(sql, catalog), catalog, rules=rules).physical
 
 
 def alternate(

@@ -258,16 +258,8 @@ def _stream_names(plan: N.Node) -> list[str]:
     return list(dict.fromkeys(node.name for node in plan.walk() if isinstance(node, N.Stream)))
 
 
-def compile_view(sql: str, catalog: Catalog, views: Views | None = None) -> CompiledView:
-    """Compile the text of a query; `views` are the compiled views of the catalog that it may read.
-
-    Run, query and EXPLAIN have bound their statements already, each definition once, and call `compile_plan`.
-    """
-    return compile_plan(plan_of(sql, catalog), catalog, views)  # sql/: text → algebra
-
-
-def compile_plan(
-    meaning: N.Node,
+def compile_view(
+    query: str | N.Node,
     catalog: Catalog,
     views: Views | None = None,
     start: ViewStart | None = None,
@@ -278,12 +270,15 @@ def compile_plan(
     answering: Views | None = None,
     once: bool = False,
 ) -> CompiledView:
-    """Compile a bound query: check that it can run for ever (if it is continuous), rewrite it and plan it.
+    """Compile a query: bind it, check that it can run for ever (if it is continuous), rewrite it, plan it.
 
-    `start` says where a view begins that was created when the store had run. Choices by cost are made from
-    the statistics that `find_statistics` returns, or from what the catalog declares. `strategy` is one of
-    `STRATEGIES` (`plan/lower.py`). For `answering` and `once` see `answer_from_views`.
+    A definition of the catalog is bound once and comes as its plan; a text is bound here. `views` are the
+    compiled views of the catalog that it may read. `start` says where a view begins that was created when
+    the store had run. Choices by cost are made from the statistics that `find_statistics` returns, or from
+    what the catalog declares. `strategy` is one of `STRATEGIES` (`plan/strategies.py`). For `answering` and
+    `once` see `answer_from_views`.
     """
+    meaning = plan_of(query, catalog) if isinstance(query, str) else query  # sql/: text → algebra
     if continuous:
         require_runnable(meaning)  # temporal/: refuse what has no meaning or could never answer
     better = BetterPlan.of(meaning, catalog, rules, find_statistics)  # rewrite/: algebra → better algebra

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from everview.algebra import nodes as N
 from everview.catalog import Catalog, EventStreamEntry, ViewEntry
-from everview.compile import CompiledView, check_event_stream, compile_plan, stream_facts
+from everview.compile import CompiledView, check_event_stream, compile_view, stream_facts
 from everview.compile_store import CompiledStore, compile_store
 from everview.plan.estimates import Estimates
 from everview.plan.explain import ExplainedPlan, Explanation, Figures, MeasuredStore, explain_plans
@@ -93,7 +93,7 @@ class _Explaining:
 
     def _query(self, plan: N.Node, catalog: Catalog, store: CompiledStore) -> CompiledView:
         known = {n: v for n, v in store.views.items() if v.can_answer and n not in store.aside}
-        return compile_plan(
+        return compile_view(
             plan, catalog, store.views,
             find_statistics=lambda: store.statistics(catalog), strategy=self.strategy,
             answering=known if self.answers else None, once=True,

@@ -9,7 +9,7 @@ import pytest
 from bench.paper2 import QUERIES, Workload, generated_links, run_query
 from bench.stored_plan import StoredPlan
 from everview.algebra.time import SECOND
-from everview.compile import compile_plan
+from everview.compile import compile_view
 from everview.execute import program as programs
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.sql import plan_of
@@ -22,7 +22,7 @@ NOT_EXISTS = (
 
 def run(sql: str, load: Workload, folder: Path, steps: int, strategy: str = "UPA") -> StoredPlan:
     catalog = load.catalog
-    plan = compile_plan(plan_of(sql.format(w=f"[RANGE {load.window} SECONDS]"), catalog), catalog)
+    plan = compile_view(plan_of(sql.format(w=f"[RANGE {load.window} SECONDS]"), catalog), catalog)
     stored = StoredPlan(plan.physical, str(folder))
     b0 = BEFORE_ALL
     for number in range(steps):

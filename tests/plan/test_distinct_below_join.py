@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.paper2 import generated_links
 from bench.stored_plan import PlanCounts, StoredPlan
 from everview.algebra.time import SECOND
-from everview.compile import compile_plan
+from everview.compile import compile_view
 from everview.operators.columnar.frame import BEFORE_ALL, Slice
 from everview.rewrite import RULES, Rule
 from everview.sql import plan_of
@@ -17,7 +17,7 @@ def run(rules: tuple[Rule, ...], folder: Path) -> PlanCounts:
     load = generated_links(600, per_source=60)
     catalog, window = load.catalog, "[RANGE 600 SECONDS]"
     sql = f"SELECT DISTINCT l1.src FROM l1 {window} JOIN l2 {window} ON l1.src = l2.src"
-    view = compile_plan(plan_of(sql, catalog), catalog, rules=rules)
+    view = compile_view(plan_of(sql, catalog), catalog, rules=rules)
     stored, b0 = StoredPlan(view.physical, str(folder)), BEFORE_ALL
     for number in range(30):
         begin, end = number * load.step, (number + 1) * load.step

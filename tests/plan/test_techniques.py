@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from everview.catalog import Catalog
-from everview.compile import CompiledView, compile_plan, compile_view
+from everview.compile import CompiledView, compile_view
 from everview.compile_store import compile_store
 from everview.operators.base import stateful_operators
 from everview.plan.explain import ExplainedPlan, explain_plans
@@ -113,6 +113,6 @@ def test_a_summed_sync_runs_where_its_rows_are(sql: str) -> None:
 @pytest.mark.parametrize("sql", [EXCEPT_ALL.format("k", ""), SYNC.format("latest")])
 def test_stores_without_plans_find_the_techniques_of_their_time(sql: str) -> None:
     plan = plan_of(sql, CATALOG)
-    first = compile_plan(plan, CATALOG, rules=FIRST_RULES).physical
-    assert first == lower(compile_plan(plan, CATALOG, rules=FIRST_RULES).plan, "DIRECT")
+    first = compile_view(plan, CATALOG, rules=FIRST_RULES).physical
+    assert first == lower(compile_view(plan, CATALOG, rules=FIRST_RULES).plan, "DIRECT")
     assert first != compile_view(sql, CATALOG).physical

@@ -21,7 +21,7 @@ from everview.algebra.schema import names_beside
 from everview.algebra.text import name_sql, string_sql
 from everview.algebra.time import INFINITY, LEAST, UNDATED, Chronon, instant_words
 from everview.catalog import Catalog, EventStreamEntry, QueryEntry, StreamEntry, TableEntry
-from everview.compile import CompiledEventStream, CompiledView, compile_plan
+from everview.compile import CompiledEventStream, CompiledView, compile_view
 from everview.compile_store import CompiledStore
 from everview.errors import StoreError
 from everview.execute.catalyst import long_sql, spark_schema
@@ -102,7 +102,7 @@ class StoreSnapshot:
             for name, view in self.views.items()
             if answers and self.store.answers and view.can_answer and self._is_known(name, t)
         }
-        compiled = compile_plan(
+        compiled = compile_view(
             whole,
             self.catalog,
             self.views,
@@ -116,7 +116,7 @@ class StoreSnapshot:
             return compiled
         # A view tells what held before the instant only as far as all its changes are kept.
         whole_history = {n: v for n, v in known.items() if self._known_from(n) == BEFORE_ALL}
-        return compile_plan(
+        return compile_view(
             whole, self.catalog, self.views, continuous=False, strategy=self.store.strategy,
             answering=whole_history, once=True,
         )  # fmt: skip
