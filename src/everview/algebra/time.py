@@ -242,7 +242,7 @@ def instant_words(t: Chronon) -> str:
 
 
 def instant_column(t: Chronon) -> Chronon:
-    """Return an instant as a value of a TIMESTAMP column; what was there before all has one of the first.
+    """Return an instant as a value of a TIMESTAMP column; what has held since ever has one of the first.
 
     >>> instant_column(5), format_timestamp(instant_column(LEAST))
     (5, '0001-01-02T00:00:00.000000')

@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True)
 class AddedColumns:
-    """ALTER … ADD COLUMNS: how many columns there were before, the step that did it, and up to where files.
+    """ALTER … ADD COLUMNS: how many columns there were before, the step that did it, how far files were read.
 
     `read` is the number of the last entry in Spark's log of the source at that step.
     """

@@ -13,7 +13,7 @@ from everview.algebra.text import name_sql, string_sql
 
 MODES = ("changes", "upsert", "append")
 _HIDDEN = "***"
-# What may stand in an option that is written out in full, and is nobody's business.
+# Passwords that may be written out in an option: they are shown to nobody.
 _PASSWORDS = re.compile(r"(?<=://)([^/@\s]*):([^/@\s]*)@|\b(password\s*=\s*)('[^']*'|\S+)", re.I)
 _HIDDEN_OPTIONS = re.compile(r"password|token|secret(?!_)|authorization|sasl\.jaas|credential", re.I)
 

@@ -57,7 +57,7 @@ class StageTask:
             yield report_line(line)
         else:
             yield from _handed_on(done.handed_on, self.handed_on, line, partition or 0)
-        settle_down()
+        freeze_imports()
 
     def _port(self, sides: dict[tuple[object, ...], Frame], side: int) -> Frame | None:
         """Return the rows of a port, their columns named by position again; None if there are none."""
@@ -84,7 +84,7 @@ class StageTask:
 
 
 @functools.cache
-def settle_down() -> None:
+def freeze_imports() -> None:
     """Exclude all imported modules from garbage collection, once in a process.
 
     Spark does that after every task, and it takes longer than a small task itself.

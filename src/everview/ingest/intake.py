@@ -21,7 +21,7 @@ from everview.catalog import FedEntry, StreamEntry, TableEntry, given_entry
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import ArrivalId, write_piece
-from everview.execute.tasks import RUN_LINES, by_trace, report_line, settle_down, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, report_line, freeze_imports, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.clauses import stamped_rows
 from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
@@ -175,7 +175,7 @@ class IntakeTask:
                 if number >= 0:  # the heartbeat has no rows of its own
                     task._take(number, rows, done)
         yield report_line(encode_record(done).decode())
-        settle_down()
+        freeze_imports()
 
     def _take(self, number: int, rows: Frame, done: _TaskIntake) -> None:
         entry = self.entries[number]

@@ -136,10 +136,7 @@ def _begun(
     lengths: Mapping[str, int],
     report: Callable[[BackfillProgress], None],
 ) -> tuple[CompiledStore, Manifest]:
-    """Return the views with the new plans beside, and the manifest with the state that these have.
-
-    They have it from the kept rows.
-    """
+    """Return the views with new plans beside the old ones, whose state the manifest has from kept rows."""
     names = tuple(name for name in target.plans if name in lengths)
     kept = {plan: name for name, plan in target.plans.items() if name not in names}
     backfill = Backfill(writer, target, names, report, uuid.uuid4().hex, kept)

@@ -15,7 +15,7 @@ from everview.temporal.clocks import Clock
 
 @dataclass(frozen=True)
 class PlannedNodes:
-    """The nodes of a view; with a clock, of one that reads event streams, whose plans `events` are."""
+    """The nodes of a view; `events` has the plans of event streams that it reads: then it has a clock."""
 
     lowering: Lowering
     events: Mapping[str, P.EventOutputOperator] = field(default_factory=dict)
