@@ -21,7 +21,7 @@ from everview.catalog import FedEntry, StreamEntry, TableEntry, given_entry
 from everview.execute.exchange import SlotLayout, slot
 from everview.execute.lanes import InputProjection
 from everview.execute.pieces import ArrivalId, write_piece
-from everview.execute.tasks import RUN_LINES, by_trace, report_line, freeze_imports, write_run
+from everview.execute.tasks import RUN_LINES, by_trace, freeze_imports, report_line, write_run
 from everview.ingest.changed_files import ChangedFile
 from everview.ingest.clauses import stamped_rows
 from everview.ingest.differences import LEFT_OUT, MOST_REPORTED, ColumnDifference, left_out
