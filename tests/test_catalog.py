@@ -150,11 +150,11 @@ def test_what_is_no_catalog_is_refused(text: str) -> None:
 
 
 def test_a_newer_format_is_refused() -> None:
-    text = catalog_of(SCRIPT).to_json().replace('"format": 1', '"format": 5')
+    text = catalog_of(SCRIPT).to_json().replace('"format": 1', '"format": 6')
     with pytest.raises(StoreError) as refused:
         Catalog.from_json(text)
     assert str(refused.value) == (
-        "the catalog was written by a newer Everview (format 5, this one reads 4)\n  next: upgrade Everview"
+        "the catalog was written by a newer Everview (format 6, this one reads 5)\n  next: upgrade Everview"
     )
 
 

@@ -86,7 +86,7 @@ def require_goes_on(db: Database) -> None:
         ("everview.json", "the store {} was made by a newer Everview (format 99, this one reads 3 and 4)"),
         (
             "catalog.json",
-            "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 4)",
+            "{}/catalog.json: the catalog was written by a newer Everview (format 99, this one reads 5)",
         ),
         (
             "manifests/00000001.json",

@@ -55,7 +55,8 @@ from everview.errors import AlgebraError, CatalogError, StoreError, format_count
 # 2: queries may be `stamped`; a release that reads 1 would leave their instants out. 3: streams may have
 # computed columns, which a release that reads 2 would look for in their files.
 # 4: there may be sinks; a release that reads 3 would leave them out, and drop the views below them.
-CATALOG_FORMAT = 4
+# 5: sources may have a FORMAT; a release that reads 4 would not decode their records.
+CATALOG_FORMAT = 5
 
 
 @dataclass
@@ -307,9 +308,7 @@ class Catalog:
 
     def _format(self) -> int:
         """Return the least format of which a reader misses nothing."""
-        if self.sinks:
-            return CATALOG_FORMAT
-        return max(map(_format_of, self), default=1)
+        return max([4 if self.sinks else 1, *map(_format_of, self)])
 
     def _entry_text(self, entry: Entry) -> str:
         """Return an entry as JSON text."""
@@ -352,6 +351,8 @@ class Catalog:
 
 def _format_of(entry: Entry) -> int:
     """Return the format of a catalog that has an entry: the least that says all of it."""
+    if isinstance(entry, (StreamEntry, TableEntry)) and entry.source and entry.source.decoding:
+        return 5
     if isinstance(entry, StreamEntry) and entry.computed:
         return 3
     return 2 if isinstance(entry, QueryEntry) and entry.stamped else 1

@@ -12,6 +12,7 @@ from everview.algebra.types import BINARY, SIMPLE_TYPES, STRING, DataType
 from everview.catalog.entries import (
     MAX_AHEAD,
     AddedColumns,
+    Decoding,
     Entry,
     EventStreamEntry,
     Expected,
@@ -206,8 +207,19 @@ def type_from_name(name: str) -> DataType:
 def _source_to_dict(source: Source | None) -> dict[str, Any] | None:
     if source is None:
         return None
-    return {"format": source.format, "path": source.path, "options": dict(source.options)}
+    out: dict[str, Any] = {"format": source.format, "path": source.path, "options": dict(source.options)}
+    if (decoding := source.decoding) is not None:
+        out["decoding"] = {"format": decoding.format}
+        out["decoding"] |= {"options": dict(decoding.options)} if decoding.options else {}
+        out["decoding"] |= {"metadata": dict(decoding.metadata)} if decoding.metadata else {}
+    return out
 
 
 def _source_from_dict(d: dict[str, Any] | None) -> Source | None:
-    return None if d is None else Source(d["format"], d["path"], tuple(d["options"].items()))
+    if d is None:
+        return None
+    decoding = None
+    if (found := d.get("decoding")) is not None:
+        pairs = (tuple(found.get(name, {}).items()) for name in ("options", "metadata"))
+        decoding = Decoding(found["format"], *pairs)
+    return Source(d["format"], d["path"], tuple(d["options"].items()), decoding)

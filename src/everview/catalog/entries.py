@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from everview.algebra.schema import Field, Schema, names_beside
@@ -32,12 +33,25 @@ URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path that is a URI
 
 
 @dataclass(frozen=True)
+class Decoding:
+    """FORMAT name(option => value, …): how columns come from the value of each record of a source.
+
+    `metadata` has the columns that come from elsewhere in the record, and what they hold.
+    """
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Source:
-    """FROM format(path, option => value, …)."""
+    """FROM format(path, option => value, …), and FORMAT if it has one."""
 
     format: str
     path: str | None = None
     options: tuple[tuple[str, str], ...] = ()
+    decoding: Decoding | None = None
 
     @property
     def full_path(self) -> str:
@@ -253,16 +267,25 @@ def given_entry(entry: FedEntry) -> FedEntry:
     >>> given_entry(s).columns.names, given_entry(s).timelines
     (('ts',), (Lateness(column='ts', lateness=0, arrival=False),))
     """
-    if isinstance(entry, TableEntry) or not entry.made:
+    return entry if isinstance(entry, TableEntry) else entry_without(entry, entry.made)
+
+
+def entry_without(entry: FedEntry, gone: Collection[str]) -> FedEntry:
+    """Return a stream or table without some of the columns that it was declared with."""
+    if not gone:
         return entry
-    gone = entry.made  # columns that were added since come after these
+    columns = Schema(tuple(f for f in entry.columns if f.name not in gone))
+    not_null = tuple(name for name in entry.not_null if name not in gone)
+    additions = tuple(replace(a, before=a.before - len(gone)) for a in entry.additions)
+    if isinstance(entry, TableEntry):
+        return replace(entry, columns=columns, not_null=not_null, additions=additions)
     return replace(
         entry,
-        columns=Schema(tuple(f for f in entry.columns if f.name not in gone)),
+        columns=columns,
         timelines=tuple(line for line in entry.timelines if line.column not in gone),
-        computed=(),
-        not_null=tuple(name for name in entry.not_null if name not in gone),
-        additions=tuple(replace(a, before=a.before - len(gone)) for a in entry.additions),
+        computed=tuple((name, text) for name, text in entry.computed if name not in gone),
+        not_null=not_null,
+        additions=additions,  # columns that were added since come last
         read_as=None if entry.read_as is None else entry.read_as - len(gone),
     )
 

@@ -36,6 +36,7 @@ from everview.ingest.reading import (
     REASON,
     SOURCE,
     TIME,
+    has_json_lines,
     has_parts,
     has_versions,
 )
@@ -215,7 +216,7 @@ class IntakeTask:
 
     def _find_keys(self, entry: FedEntry, rows: Frame) -> None:
         """Report keys of JSON objects that are not declared, unless they were reported before."""
-        if self.found_columns is None or entry.source is None or entry.source.format != "json":
+        if self.found_columns is None or not has_json_lines(entry):
             return
         told = self.manifest.told.get(entry.name, {}).get(LEFT_OUT, ())
         if len(told) < MOST_REPORTED:

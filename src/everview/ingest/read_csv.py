@@ -70,7 +70,7 @@ def open_csv(
     files: Sequence[str] | None = None,
 ) -> DataFrame:
     """Return the rows of CSV files: by position, or with `header => true` by name in every file."""
-    csv = _Csv(entry, source)
+    csv = CsvValues(entry, source)
     found = _header_of_first_file(session, source) if csv.header else []
     wide = max(len(entry.columns), len(found)) + _MORE
     texts = [text_column(i) for i in range(wide)]
@@ -102,8 +102,8 @@ def _header_of_first_file(session: SparkSession, source: Source) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Csv:
-    """The CSV files of a stream or a table: the options of Spark's reader, and how texts become values."""
+class CsvValues:
+    """The CSV records of a stream or a table: the options of Spark's reader, and how texts become values."""
 
     entry: FedEntry
     source: Source

@@ -33,7 +33,7 @@ from everview.ingest.reading import (
 )
 from everview.operators.base import column
 
-_LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
+JSON_LINE, _PARSED, _MENDED = "_everview_line", "_everview_parsed", "_everview_mended"
 _BROKEN = "_everview_broken"  # where from_json puts the text of what it cannot read
 _SIGN, _ESCAPE = r"\S", r"\u"
 # The beginning of a text that may be a time without a date: such a time, or an escaped character. The end of
@@ -46,7 +46,7 @@ def open_json(
     session: SparkSession, entry: FedEntry, source: Source, files: Sequence[str] | None = None
 ) -> DataFrame:
     """Return the rows of JSON files; with `multiLine => true` a file is an object or an array of them."""
-    json = _Json(entry, source)
+    json = JsonValues(entry, source)
     whole = json.whole
     place = place_of(entry)
     ours = {"encoding": encoding_of(options_of(source)), "wholetext": str(whole).lower()}
@@ -55,7 +55,7 @@ def open_json(
     valid = "IF(is_valid_utf8(value), value, make_valid_utf8(value)) AS value"
     frame = frame.selectExpr(valid, *columns_sql(place))
     line = f"explode({_elements('value')})" if whole else "value"
-    lines = frame.selectExpr(f"{line} AS {_LINE}", *place).where(f"{_LINE} RLIKE {string_sql(_SIGN)}")
+    lines = frame.selectExpr(f"{line} AS {JSON_LINE}", *place).where(f"{JSON_LINE} RLIKE {string_sql(_SIGN)}")
     return json.values(lines, list(place))
 
 
@@ -67,11 +67,12 @@ def _elements(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Json:
-    """The JSON files of a stream or a table: how a line becomes a row or is refused."""
+class JsonValues:
+    """The JSON objects of a stream or a table: how a line, or the value of a record, becomes a row or not."""
 
     entry: FedEntry
     source: Source
+    of_files: bool = True
 
     @cached_property
     def whole(self) -> bool:
@@ -98,28 +99,28 @@ class _Json:
         shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in enumerate(columns)]
         mended = f"IF({self._other_case()}, {self._by_own_names()}, NULL) AS {_MENDED}"
         parsed = f"IF({_MENDED} IS NULL, {_PARSED}, {self._parsed(_MENDED, columns)}) AS {_PARSED}"
-        kept = [_LINE, *place]
-        frame = lines.selectExpr(*kept, f"{self._parsed(_LINE, columns)} AS {_PARSED}")
+        kept = [JSON_LINE, *place]
+        frame = lines.selectExpr(*kept, f"{self._parsed(JSON_LINE, columns)} AS {_PARSED}")
         frame = frame.selectExpr(*kept, _PARSED, mended).selectExpr(*kept, _MENDED, parsed)
         frame = frame.selectExpr(*kept, _MENDED, _PARSED, *shown)
         names = [column(i) for i in range(len(columns))]
-        return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{_LINE} AS {ORIGINAL}", *place)
+        return frame.selectExpr(*names, f"{self._reason()} AS {REASON}", f"{JSON_LINE} AS {ORIGINAL}", *place)
 
     def _values_again(self, lines: DataFrame, place: list[str], strict: int) -> DataFrame:
         """Return the rows as they were first read, and beside them what later columns hold, or NULL."""
         entry, fields = self.entry, self.entry.columns.fields
         assert isinstance(entry, StreamEntry)
         first, later = (
-            _Json(replace(entry, columns=Schema(part), read_as=None), self.source)
+            JsonValues(replace(entry, columns=Schema(part), read_as=None), self.source, self.of_files)
             for part in (fields[:strict], fields[strict:])
         )
-        frame = first.values(lines, place).withColumnRenamed(ORIGINAL, _LINE)
+        frame = first.values(lines, place).withColumnRenamed(ORIGINAL, JSON_LINE)
         parsed = later._parsed(later._by_own_names(), list(fields[strict:]))
         frame = frame.selectExpr("*", f"{parsed} AS {_PARSED}")
         values = enumerate(fields[strict:], strict)
         shown = [f"{_PARSED}.{name_sql(f.name)} AS {column(i)}" for i, f in values]
         own = [column(i) for i in range(strict)]
-        return frame.selectExpr(*own, *shown, REASON, f"{_LINE} AS {ORIGINAL}", *place)
+        return frame.selectExpr(*own, *shown, REASON, f"{JSON_LINE} AS {ORIGINAL}", *place)
 
     def _parsed(self, text: str, columns: list[Field]) -> str:
         fields = [f"{name_sql(f.name)} {type_sql(f.type)}" for f in columns]
@@ -130,17 +131,17 @@ class _Json:
 
     def _other_case(self) -> str:
         """Return the SQL test whether a column without a value may have one under a key in another case."""
-        small = f"lower({_LINE})"
+        small = f"lower({JSON_LINE})"
         found = [
             f"({_PARSED}.{name_sql(f.name)} IS NULL AND instr({small}, {string_sql(_key(f.name))}) > 0)"
             for f in self.entry.columns
         ]
-        escaped = f"instr({_LINE}, {string_sql(_ESCAPE)}) > 0"
-        return f"({' OR '.join([*found, escaped])}) AND json_object_keys({_LINE}) IS NOT NULL"
+        escaped = f"instr({JSON_LINE}, {string_sql(_ESCAPE)}) > 0"
+        return f"({' OR '.join([*found, escaped])}) AND json_object_keys({JSON_LINE}) IS NOT NULL"
 
     def _by_own_names(self) -> str:
         """Return the object again, with the keys as the columns are named."""
-        values = f"from_json({_LINE}, 'MAP<STRING, VARIANT>', {self.options})"
+        values = f"from_json({JSON_LINE}, 'MAP<STRING, VARIANT>', {self.options})"
         fields = [
             f"{string_sql(f.name)}, {values}[coalesce(get({self._spelt(f.name)}, 0), '')]"
             for f in self.entry.columns
@@ -149,17 +150,17 @@ class _Json:
 
     def _spelt(self, name: str) -> str:
         """Return the keys that are a column: the exact name, or all that are it in any case."""
-        keys = f"array_distinct(json_object_keys({_LINE}))"
+        keys = f"array_distinct(json_object_keys({JSON_LINE}))"
         any_case = f"filter({keys}, x -> lower(x) = {string_sql(name.lower())})"
         return f"IF(array_contains({keys}, {string_sql(name)}), array({string_sql(name)}), {any_case})"
 
     # Reasons
 
     def _reason(self) -> str:
-        text = f"coalesce({_MENDED}, {_LINE})"
+        text = f"coalesce({_MENDED}, {JSON_LINE})"
         encoding = encoding_of(options_of(self.source))
         bytes_ = f"it holds U+FFFD, which stands for bytes that are no {encoding}"
-        hint = "" if self.whole else "; if each file is one, say multiLine => true"
+        hint = "" if self.whole or not self.of_files else "; if each file is one, say multiLine => true"
         array = string_sql(f"it is an array and no JSON object{hint}")
         several = string_sql("there is more in the line than one JSON object")
         wrong = [
@@ -167,10 +168,10 @@ class _Json:
             for f in self.entry.columns
         ]
         first = case_sql([*wrong, "ELSE 'its values do not fit the columns'"])
-        nothing = f"CASE WHEN ltrim({_LINE}) LIKE '[%' THEN {array} ELSE 'it is no JSON object' END"
-        any_object = f"from_json({_LINE}, 'MAP<STRING, STRING>', {self.options})"
+        nothing = f"CASE WHEN ltrim({JSON_LINE}) LIKE '[%' THEN {array} ELSE 'it is no JSON object' END"
+        any_object = f"from_json({JSON_LINE}, 'MAP<STRING, STRING>', {self.options})"
         cases = [
-            f"WHEN instr({_LINE}, '\ufffd') > 0 THEN {string_sql(bytes_)}",
+            f"WHEN instr({JSON_LINE}, '\ufffd') > 0 THEN {string_sql(bytes_)}",
             f"WHEN {_PARSED}.{self.broken} IS NOT NULL OR {_PARSED} IS NULL THEN "
             f"CASE WHEN {any_object} IS NULL THEN {nothing} ELSE {first} END",
             f"WHEN {self._is_more()} THEN {several}",
@@ -186,7 +187,7 @@ class _Json:
         cases = []
         for field in (f for f in self.entry.columns if f.type == T.TIMESTAMP):
             value = f"from_json({text}, 'MAP<STRING, STRING>')[{string_sql(field.name)}]"
-            there = f"{_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
+            there = f"{JSON_LINE} RLIKE {string_sql(TIME_OF_DAY)} AND {value} IS NOT NULL"
             why = unreadable_reason(field.name, value, str(field.type))
             cases.append(f"WHEN {there} AND {without_date_null(value)} IS NULL THEN {why}")
         return cases
@@ -197,8 +198,8 @@ class _Json:
         Where the first closing brace ends the line, nothing does. Else the line must be one value in an
         array, and one in an object: whatever came after it would break one of the two.
         """
-        plain = f"instr({_LINE}, '}}') = length(rtrim({_LINE}))"
-        as_array, as_object = f"concat('[', {_LINE}, ']')", f"concat('{{\"a\":', {_LINE}, '}}')"
+        plain = f"instr({JSON_LINE}, '}}') = length(rtrim({JSON_LINE}))"
+        as_array, as_object = f"concat('[', {JSON_LINE}, ']')", f"concat('{{\"a\":', {JSON_LINE}, '}}')"
         strict = f"json_array_length({as_array}) = 1 AND json_object_keys({as_object}) IS NOT NULL"
         # What the options of the source allow beyond the standard, only from_json knows.
         one = f"size(from_json({as_array}, 'ARRAY<STRING>', {self.options})) = 1"

@@ -44,12 +44,8 @@ def open_typed(
     if reads_files(entry):
         fields = [S.StructField(f.name, spark_type(f.type)) for f in entry.columns]
         frame = load_files(session, entry, source.format, file_options(entry), S.StructType(fields), files)
-    elif ranges is not None:
-        frame = open_ranges(session, entry, ranges)
     else:
-        reader = session.readStream.format(source.format).options(**dict(source.options))
-        reader = reader.name(source_name(entry))
-        frame = reader.load() if source.path is None else reader.load(path_pattern(source))
+        frame = load_records(session, entry, source, ranges)
     there = {name.casefold(): name for name in frame.columns}
     missing = [name for name in entry.columns.names if name.casefold() not in there]
     if missing:
@@ -82,3 +78,14 @@ def open_typed(
     )
     named = columns_sql(dict(zip(place, placed, strict=True)))
     return marked.selectExpr(*columns, f"{why_name} AS {REASON}", f"{text} AS {ORIGINAL}", *named)
+
+
+def load_records(
+    session: SparkSession, entry: FedEntry, source: Source, ranges: Sequence[OffsetRange] | None = None
+) -> DataFrame:
+    """Return the rows of a source as Spark has them: as a stream, or those of ranges of Kafka's offsets."""
+    if ranges is not None:
+        return open_ranges(session, entry, ranges)
+    reader = session.readStream.format(source.format).options(**dict(source.options))
+    reader = reader.name(source_name(entry))
+    return reader.load() if source.path is None else reader.load(path_pattern(source))

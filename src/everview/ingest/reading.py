@@ -76,6 +76,14 @@ def reads_files(entry: FedEntry) -> bool:
     return entry.source is not None and entry.source.format in FILES
 
 
+def has_json_lines(entry: FedEntry) -> bool:
+    """Return whether the original text of each row of a source is the JSON object that has its columns."""
+    source = entry.source
+    if source is None or source.decoding is None:
+        return source is not None and source.format == "json"
+    return source.decoding.format == "json"
+
+
 def has_versions(entry: FedEntry) -> bool:
     """Return whether later rows of a source replace earlier ones: those of a table with a key do."""
     return isinstance(entry, TableEntry) and bool(entry.key) and entry.source is not None

@@ -24,6 +24,7 @@ from everview.ingest.batch_files import files_there
 from everview.ingest.clauses import with_computed_columns, with_conditions, with_made_columns
 from everview.ingest.differences import ColumnDifference, new_differences
 from everview.ingest.read_csv import open_csv
+from everview.ingest.read_decoded import open_decoded
 from everview.ingest.read_json import open_json
 from everview.ingest.read_kafka import OffsetRange
 from everview.ingest.read_parquet import open_parquet
@@ -198,7 +199,9 @@ def open_source(
     assert source is not None
     try:
         given = given_entry(entry)
-        if source.format in _WITH_COLUMNS:
+        if source.decoding is not None:
+            frame = open_decoded(session, given, source, files, ranges)
+        elif source.format in _WITH_COLUMNS:
             frame = _WITH_COLUMNS[source.format](session, given, source, found, files)
         elif source.format == "json":
             frame = open_json(session, given, source, files)

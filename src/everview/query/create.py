@@ -95,6 +95,9 @@ def column_constraints(entry: StreamEntry | TableEntry, column: Field) -> list[s
     defaults = dict(entry.defaults)
     computed = dict(entry.computed) if isinstance(entry, StreamEntry) else {}
     found = [f"AS ({computed[column.name]})"] if column.name in computed else []
+    decoding = None if entry.source is None else entry.source.decoding
+    metadata = {} if decoding is None else dict(decoding.metadata)
+    found += [f"METADATA FROM {string_sql(metadata[column.name])}"] if column.name in metadata else []
     found += ["NOT NULL"] if column.name in entry.not_null else []
     if column.name in defaults:
         found.append(f"DEFAULT {literal_sql(defaults[column.name], column.type)}")
@@ -130,8 +133,15 @@ def source_sql(source: Source) -> str:
     "csv('in/*.csv', header => 'true', `a b` => 'it\\\\'s')"
     """
     path = [] if source.path is None else [string_sql(source.path)]
-    options = [f"{_option(name)} => {string_sql(value)}" for name, value in source.options]
-    return f"{name_sql(source.format)}({', '.join([*path, *options])})"
+    text = f"{name_sql(source.format)}({', '.join([*path, *_options(source.options)])})"
+    if (decoding := source.decoding) is None:
+        return text
+    options = f"({', '.join(_options(decoding.options))})" if decoding.options else ""
+    return f"{text} FORMAT {decoding.format}{options}"
+
+
+def _options(options: tuple[tuple[str, str], ...]) -> list[str]:
+    return [f"{_option(name)} => {string_sql(value)}" for name, value in options]
 
 
 def _option(name: str) -> str:

@@ -17,6 +17,7 @@ from everview.catalog import (
     Catalog,
     Entry,
     EventStreamEntry,
+    FedEntry,
     StreamEntry,
     TableEntry,
     TaggedEntry,
@@ -40,8 +41,19 @@ def bind_add_columns(node: exp.Expr, script: Script, catalog: Catalog) -> S.Stat
         if not isinstance(entry, (StreamEntry, TableEntry)) or entry is CLOCK_ENTRY:
             raise _without_columns(entry)
         _require_kind(node, entry)
+        _require_known_columns(entry)
     fields, defaults = declare_added_columns(node, entry, new_context(script, catalog))
     return S.AddColumns(entry.name, fields, defaults)
+
+
+def _require_known_columns(entry: FedEntry) -> None:
+    """Refuse to add columns that FORMAT would decode: records that were read before may not have them."""
+    if entry.source is not None and entry.source.decoding is not None:
+        raise SqlError(
+            f"the columns of '{entry.name}' are decoded by FORMAT {entry.source.decoding.format}, and none "
+            "can be added: records that were read before may not have them",
+            next_step=f"create another {entry.kind} over the same source",
+        )
 
 
 def _without_columns(entry: Entry) -> SqlError:

@@ -35,10 +35,11 @@ class AsOfSyntax(exp.Expression):
 
 
 class ColumnDeclarationSyntax(exp.Expression):
-    """name TYPE [NOT NULL] [DEFAULT constant], or name [TYPE] AS (expression)."""
+    """name TYPE [METADATA [FROM 'name']] [NOT NULL] [DEFAULT constant], or name [TYPE] AS (expression)."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "kind": False, "not_null": False, "default": False, "computed": False,
+        "metadata": False,
     }  # fmt: skip
 
 
@@ -57,9 +58,17 @@ class ConditionSyntax(exp.Expression):
 
 
 class SourceSyntax(exp.Expression):
-    """FROM format(path, option => value, …)."""
+    """FROM format(path, option => value, …) [FORMAT name(option => value, …)]."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "arguments": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "arguments": False, "format": False, "format_arguments": False,
+    }  # fmt: skip
+
+
+class MetadataSyntax(exp.Expression):
+    """METADATA [FROM 'name'] of a column."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False}
 
 
 class CreateStreamSyntax(exp.Expression):

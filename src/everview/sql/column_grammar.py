@@ -62,7 +62,16 @@ class ColumnParser(QueryParser):
             if not computed:
                 self._fail("only a column of CREATE STREAM can be computed", next_step="compute it in a view")
             found.set("computed", self._computed())
+        elif self._match_text_seq("METADATA"):
+            found.set("metadata", self._placed(self._metadata))
         return found
+
+    def _metadata(self) -> exp.Expr:
+        """Parse [FROM 'name'] of a METADATA column."""
+        name = None
+        if self._match(TokenType.FROM):
+            name = self._needed(self._parse_string(), "what the column holds, as in METADATA FROM 'key'")
+        return ast.MetadataSyntax(this=name)
 
     def _begins_expression(self) -> bool:
         """Return whether the expression of a computed column comes next."""

@@ -29,10 +29,8 @@ from everview.sql.literals import data_type, duration
 from everview.sql.rows import bind_constant, is_storable
 from everview.sql.scope import Scope
 from everview.sql.script import Script
-from everview.sql.source_options import is_option, known_options
+from everview.sql.sources import bind_source
 
-# Formats whose arguments have a meaning by position.
-_POSITIONAL = {"socket": ("host", "port")}
 _VIEW_OPTIONS = ("history",)
 _STREAM_OPTIONS = ("rate", "distinct")
 _EXPECTED = "write rate => 1000 for rows a second, distinct(k) => 50 for the different values of a column"
@@ -92,7 +90,7 @@ def declare_stream(node: exp.Expr, context: Context) -> StreamEntry:
                 )
             sequence = declared_names(fields, order, script)
     idle = node.args.get("idle")
-    source = _source(node.args.get("source"), script)
+    source = bind_source(node.args.get("source"), node.args["columns"], script)
     columns = stream_columns(fields, [d.column for d in declared])
     stamped = [d.column for d in declared if d.arrival]
     _require_given_columns(node, stamped, script)
@@ -297,7 +295,7 @@ def declare_table(node: exp.Expr, context: Context) -> TableEntry:
     script = context.script
     fields = _fields(node.args["columns"], script)
     key = declared_names(fields, node.args.get("key") or (), script)
-    source = _source(node.args.get("source"), script)
+    source = bind_source(node.args.get("source"), node.args["columns"], script)
     constraints = _constraints(node, fields, context)
     return TableEntry(
         node.name, Schema(fields), key, not node.args.get("non_retroactive"), source, *constraints
@@ -418,47 +416,3 @@ def declared_names(fields: Iterable[Field], names: Iterable[exp.Expr], script: S
 def _declared(fields: tuple[Field, ...], name: exp.Expr, script: Script) -> Field:
     with script.blame(name):
         return Schema(fields).find(name.name)
-
-
-def _source(node: exp.Expr | None, script: Script) -> Source | None:
-    if node is None:
-        return None
-    path: str | None = None
-    options: dict[str, str] = {}
-    positions = list(_POSITIONAL.get(node.name.casefold(), ()))
-    for argument in node.args.get("arguments") or ():
-        if isinstance(argument, ast.OptionSyntax):
-            _require_option(argument, node.name.casefold(), options, script)
-            options[argument.name] = option_value(argument.args["value"], script)
-        elif positions:
-            options[positions.pop(0)] = option_value(argument, script)
-        elif path is None and node.name.casefold() not in _POSITIONAL:
-            path = option_value(argument, script)
-        else:
-            raise script.error("options are written as name => value", argument)
-    return Source(node.name.casefold(), path, tuple(options.items()))
-
-
-def _require_option(option: exp.Expr, format_: str, before: Iterable[str], script: Script) -> None:
-    """Refuse an option that the source does not have, or that stands twice."""
-    if option.name.casefold() in (name.casefold() for name in before):
-        raise script.error(f"the option '{option.name}' stands twice", option.this)
-    if not is_option(format_, option.name):
-        known = known_options(format_)
-        raise SqlError(
-            f"the source {format_} has no option '{option.name}'",
-            place=script.place(option.this),
-            meant=nearest(option.name, known),
-            choices=known,
-        )
-
-
-def option_value(node: exp.Expr, script: Script) -> str:
-    """Return the value of an option as text."""
-    if isinstance(node, exp.Boolean):
-        return "true" if node.this else "false"
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
-        return f"-{node.this.name}"
-    if isinstance(node, exp.Literal):
-        return str(node.this)
-    raise script.error("an option's value is a string, a number, true or false", node)

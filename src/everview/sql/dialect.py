@@ -104,7 +104,7 @@ class EverviewParser(SinkParser):
                 punctuate = self._condition(self._parse_disjunction)
             elif self._match(TokenType.FROM):
                 self._require_once(source)
-                source = self._source()
+                source = self._decoded_source()
             elif self._match(TokenType.WITH):
                 self._require_once(options)
                 options = self._parse_wrapped_csv(self._expectation)
@@ -132,7 +132,7 @@ class EverviewParser(SinkParser):
             query, text = self._with_text(lambda: self._parse_as_of(self._parse_full_query()))
             return ast.CreateTableAsSyntax(this=name, query=query, text=text, non_retroactive=non_retroactive)
         columns, _, key = self._columns(timelines=False)
-        source = self._source() if self._match(TokenType.FROM) else None
+        source = self._decoded_source() if self._match(TokenType.FROM) else None
         return ast.CreateTableSyntax(
             this=name, columns=columns, key=key, source=source, non_retroactive=non_retroactive
         )

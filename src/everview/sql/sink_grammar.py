@@ -65,6 +65,15 @@ class SinkParser(ColumnParser):
         arguments = self._parse_wrapped_csv(self._option)
         return ast.SourceSyntax(this=name, arguments=arguments)
 
+    def _decoded_source(self) -> exp.Expr:
+        """Parse format(…) [FORMAT name[(option => value, …)]]."""
+        source = self._source()
+        if self._match_text_seq("FORMAT"):
+            source.set("format", self._name("a format: json, csv or debezium"))
+            if self._curr and self._curr.token_type == TokenType.L_PAREN:
+                source.set("format_arguments", self._parse_wrapped_csv(self._option))
+        return source
+
     def _option(self) -> exp.Expr | None:
         index = self._index
         name = self._parse_id_var(any_token=False) if self._curr else None

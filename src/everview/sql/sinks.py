@@ -22,9 +22,10 @@ from everview.catalog import (
 from everview.errors import CatalogError, SqlError, nearest
 from everview.sql import ast
 from everview.sql import statements as S
-from everview.sql.declare import declared_names, option_value
+from everview.sql.declare import declared_names
 from everview.sql.definitions import definition_plan
 from everview.sql.script import Script
+from everview.sql.sources import option_value
 
 
 @dataclass(frozen=True)
