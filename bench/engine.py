@@ -23,7 +23,7 @@ from rich.table import Table
 import everview
 from bench.spark_counts import SparkCounts, count_spark_work
 from everview.database import Database
-from everview.execute.session import local_session
+from everview.execute.session import own_session
 
 PARTITIONS = 2
 SECOND = 1_000_000
@@ -33,7 +33,7 @@ START = 1_767_225_600  # 2026-01-01
 @cache
 def session() -> SparkSession:
     """Return the session of all benchmarks; it ends with the process."""
-    spark = local_session()
+    spark = own_session()
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
     return spark
 

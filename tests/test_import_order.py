@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "everview"
 
-GROUND = ("errors", "algebra", "catalog")
+GROUND = ("errors", "settings", "algebra", "catalog")
 # The way of a query; a stage may use the ground and the stages before it.
 STAGES = (
     "sql", "temporal", "rewrite", "operators", "plan", "compile", "compile_store", "explain", "storage",
@@ -22,6 +22,7 @@ STAGES = (
 # What each unit may import of ours, besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "settings": set(),
     "algebra": {"errors"},
     "catalog": {"errors", "algebra"},
     **{stage: {*GROUND, *STAGES[:place]} for place, stage in enumerate(STAGES)},
@@ -30,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A client knows the release that it is of.
     "server": {*GROUND, "storage", "query", "without_spark", "database", "__init__"},
     "ui": {*GROUND, "query", "without_spark", "maintenance", "database", "server"},
-    "__init__": {"database", "maintenance", "errors"},
+    "__init__": {"database", "maintenance", "errors", "settings"},
     "__main__": {"ui"},
 }
 

@@ -24,12 +24,13 @@ A first query:
 from typing import TYPE_CHECKING
 
 from everview.errors import EverviewError
+from everview.settings import SparkSettings
 
 if TYPE_CHECKING:
     from everview.database import Database, connect
     from everview.maintenance import restore
 
-__all__ = ["Database", "EverviewError", "connect", "restore"]
+__all__ = ["Database", "EverviewError", "SparkSettings", "connect", "restore"]
 __version__ = "0.1.0"
 
 

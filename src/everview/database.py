@@ -34,6 +34,7 @@ from everview.query.describe import Facts, describe_entry
 from everview.query.report import Report, show_names
 from everview.query.status import Status
 from everview.query.summary import RunSummary as RunSummary
+from everview.settings import SparkSettings
 from everview.sql import bind_script, declare, relation_of
 from everview.sql import statements as S
 from everview.sql.ad_hoc import Query
@@ -501,11 +502,13 @@ class Database:
 
 def connect(
     path: str,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkSettings | None = None,
     partitions: int | None = None,
     strategy: str | None = None,
 ) -> Database:
     """Open the store at a path, or create it; without a session, use a local one on this machine.
+
+    `spark` may also be the settings of a session to start: `SparkSettings("spark://host:7077")`.
 
     `strategy` says how views are computed: "upa" (by default), "direct" or "nt" (paper 2). The store keeps
     it from the first change or run on. It may be another one later; the answers are the same.

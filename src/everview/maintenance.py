@@ -13,6 +13,7 @@ from everview.query.check import check_report
 from everview.query.repair import repair_report
 from everview.query.report import Report
 from everview.query.rewind import rewind_report
+from everview.settings import SparkSettings
 from everview.storage.backup import backup_store, restore_store
 from everview.storage.check import check_store
 from everview.storage.files import Files
@@ -48,7 +49,7 @@ def repair(
     path: str,
     dry_run: bool = False,
     accept_losses: bool = False,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkSettings | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> tuple[Report, bool]:
     """Mend the store at a path; return a report, and whether the store is whole now.
@@ -80,7 +81,7 @@ def rewind(
     dry_run: bool = False,
     accept_losses: bool = False,
     reject_after: Instant = None,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkSettings | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> tuple[Report, bool]:
     """Take the store at a path back to an instant; return a report, and whether nothing more is to be done.

@@ -26,7 +26,9 @@ Call = Callable[..., Said]
 def call(spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Runs a command; nothing but the start of Spark is left out."""
 
-    def connect(path: str, partitions: int = 2, strategy: str | None = None) -> everview.Database:
+    def connect(
+        path: str, settings: object = None, partitions: int = 2, strategy: str | None = None
+    ) -> everview.Database:
         return everview.connect(path, spark, None if everview_is_at(path) else partitions, strategy)
 
     def call(*arguments: str) -> Said:

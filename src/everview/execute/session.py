@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -22,6 +22,8 @@ from pyspark.sql import SparkSession
 
 from everview.errors import StoreError
 from everview.execute.guards import fit_search
+from everview.execute.spark_errors import cause
+from everview.settings import SparkSettings
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # The failure of a step is reported once; py4j would print its stack trace as well.
@@ -81,17 +83,33 @@ SPARK_SETTINGS = {
 }
 
 
-def local_session() -> SparkSession:
-    """Return a local session on all cores, without log output, with the Python of this process."""
+# Of these, a user may set others: they change no answer.
+_MAY_DIFFER = (
+    "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch",
+    "spark.sql.shuffle.partitions", "spark.sql.repl.eagerEval.enabled",
+    "spark.sql.constraintPropagation.enabled", "spark.sql.lightweightPlanChangeValidation",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.files.openCostInBytes",
+)  # fmt: skip
+
+
+def own_session(settings: SparkSettings | None = None) -> SparkSession:
+    """Return a session of our own, without log output, with the Python of this process."""
+    settings = settings or SparkSettings()
+    given = _settings_of(settings)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with _own_ctrl_c():
         if SparkContext._active_spark_context is None:
-            conf = (
-                SparkConf().setMaster("local[*]").setAppName("everview").setAll(list(SPARK_SETTINGS.items()))
-            )
-            SparkContext(conf=conf, gateway=_gateway(conf))
+            conf = SparkConf().setMaster(settings.master).setAppName("everview").setAll(list(given.items()))
+            gateway = _gateway(conf)
+            try:
+                SparkContext(conf=conf, gateway=gateway)
+            except Py4JJavaError as error:
+                raise StoreError(
+                    f"Spark does not start at {settings.master}: {cause(error)}",
+                    next_step="check --master, --conf and --packages, and everview.toml",
+                ) from error
         builder = SparkSession.builder
-        for name, value in SPARK_SETTINGS.items():
+        for name, value in given.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
@@ -99,6 +117,27 @@ def local_session() -> SparkSession:
         session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         fit_search(stack_size(session))
     return session
+
+
+def _settings_of(settings: SparkSettings) -> dict[str, str]:
+    """Return all settings of a session; refuse those with which answers would be others."""
+    given = dict(settings.conf)
+    for name, value in RELIED_ON.items():
+        if given.get(name, value) != value and name not in _MAY_DIFFER:
+            raise StoreError(
+                f"{name} is {value} in Everview: with {given[name]} answers would be others",
+                next_step=f"leave {name} out",
+            )
+    found = {**SPARK_SETTINGS, **given}
+    for name in ("spark.driver.extraJavaOptions",):
+        if name in given:
+            found[name] = f"{SPARK_SETTINGS[name]} {given[name]}"
+    if not settings.is_local and "spark.driver.host" not in given:
+        del found["spark.driver.host"]  # executors of other machines must find the driver
+    if settings.packages:
+        before = given.get("spark.jars.packages", "")
+        found["spark.jars.packages"] = ",".join(filter(None, [before, *settings.packages]))
+    return found
 
 
 def _gateway(conf: SparkConf) -> JavaGateway | None:

@@ -37,6 +37,7 @@ from everview.pipeline.streaming import SourceQuery, require_interval
 from everview.pipeline.views import ViewChange, change_views
 from everview.pipeline.writer import StoreWriter
 from everview.query.questions import FEW_ROWS, StoreSnapshot, require_going_on, require_view
+from everview.settings import SparkSettings
 from everview.sinks.targets.functions import SinkFunction, function_name
 from everview.sql import declare
 from everview.sql.ad_hoc import Query
@@ -49,7 +50,7 @@ from everview.storage.store import Settings, Store
 class Pipeline(StoreWriter):
     """A store with its views, on a Spark session that is created when it is first needed."""
 
-    def __init__(self, store: Store, session: SparkSession | None = None) -> None:
+    def __init__(self, store: Store, session: SparkSession | SparkSettings | None = None) -> None:
         super().__init__(store, session)
         self._steps = StepRunner(self)
         self._query: SourceQuery | None = None  # the background steps
@@ -387,7 +388,7 @@ def _reads(view: str, other: str, catalog: Catalog) -> bool:
 
 def open_pipeline(
     path: str,
-    session: SparkSession | None = None,
+    session: SparkSession | SparkSettings | None = None,
     partitions: int | None = None,
     strategy: str | None = None,
 ) -> Pipeline:

@@ -37,6 +37,7 @@ from everview.pipeline.backfill import BackfillProgress
 from everview.pipeline.views import CatalogChange, doing_words, joined_manifest, plan_backfill, protect_files
 from everview.pipeline.writer import StoreWriter
 from everview.plan.views import next_name
+from everview.settings import SparkSettings
 from everview.sinks.position import SinkPositions
 from everview.storage import manifest as manifests
 from everview.storage.check import check_store, contents_of, damaged_plans, damaged_runs
@@ -324,7 +325,7 @@ def _state_names(plan: P.Operator) -> set[str]:
 
 @contextmanager
 def open_repair(
-    path: str, session: SparkSession | None, report: Callable[[BackfillProgress], None]
+    path: str, session: SparkSession | SparkSettings | None, report: Callable[[BackfillProgress], None]
 ) -> Iterator[StoreRepair]:
     """Lock the store at a path, and find out what is to be mended."""
     files, notes = Files(path), RepairNotes()

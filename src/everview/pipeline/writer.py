@@ -15,10 +15,11 @@ from everview.compile_store import CompiledStore, StoredViews, compile_store
 from everview.errors import StoreError
 from everview.execute.evaluate import without_fsync
 from everview.execute.kept import Kept
-from everview.execute.session import LOCAL, local_session, prepare_session, stop_session
+from everview.execute.session import LOCAL, own_session, prepare_session, stop_session
 from everview.ingest.intake import IntakeResult, take_in
 from everview.ingest.sources import Sources
 from everview.plan.statistics import Statistics
+from everview.settings import SparkSettings
 from everview.storage.manifest import Manifest
 from everview.storage.plans import PlanReader
 from everview.storage.runs import bring_to_disk
@@ -36,18 +37,20 @@ class StoreWriter:
     `one_at_a_time` is held while a step, an insert or a change of names is in progress.
     """
 
-    def __init__(self, store: Store, session: SparkSession | None = None) -> None:
+    def __init__(self, store: Store, session: SparkSession | SparkSettings | None = None) -> None:
         self.store = store
         self.now: Callable[[], int] = lambda: time.time_ns() // 1000
         self.one_at_a_time = threading.RLock()
-        self._given = session
+        self._given = None if isinstance(session, SparkSettings) else session
+        self._settings = session if isinstance(session, SparkSettings) else None
         self._session: SparkSession | None = None
         self._load_plan = PlanReader(store.files)
 
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            self._session = local_session() if self._given is None else prepare_session(self._given)
+            given = self._given
+            self._session = own_session(self._settings) if given is None else prepare_session(given)
             for name, value in (LOCAL if self.store.files.local else {}).items():
                 self._session.conf.set(name, value)
         return self._session

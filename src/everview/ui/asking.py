@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from everview.errors import EverviewError, nearest
 from everview.query.answers import FetchedAnswer
 from everview.server.client import find_server
+from everview.ui.options import OpenOptions, open_options
 from everview.ui.output import (
     ENDS,
     Sheet,
@@ -34,7 +35,7 @@ _LOOK_AGAIN = 1.0  # seconds between two reports of `status --watch`
 
 
 def ask_store(
-    sql: str, path: str, as_of: str | None, param: Sequence[str], format: str, strategy: str | None = None
+    sql: str, path: str, as_of: str | None, param: Sequence[str], format: str, options: OpenOptions
 ) -> None:
     """Print the answer of a question."""
     most, parameters = most_rows(format), _parameters(param)
@@ -44,7 +45,7 @@ def ask_store(
 
         commands.check_question(sql, path, as_of, parameters)
 
-    with print_until_closed(), _open_store(path, check, format, strategy=strategy) as store:
+    with print_until_closed(), _open_store(path, check, format, options=options) as store:
         answer = store.query(sql, as_of, parameters, most)
         if isinstance(answer, FetchedAnswer):
             write_answer(answer, format, sys.stdout, sys.stderr)
@@ -94,9 +95,9 @@ def show_status(path: str, watch: bool, format: str) -> None:
                 print()
 
 
-def start_shell(path: str, strategy: str | None = None) -> None:
+def start_shell(path: str, options: OpenOptions) -> None:
     """Open the prompt."""
-    with _open_store(path, create=True, strategy=strategy) as store:
+    with _open_store(path, create=True, options=options) as store:
         from everview.ui.shell import open_shell
 
         open_shell(store)
@@ -108,17 +109,18 @@ def _open_store(
     check: Callable[[], object] = lambda: None,
     format: str = "",
     create: bool = False,
-    strategy: str | None = None,
+    options: OpenOptions | None = None,
 ) -> Iterator[StoreAccess]:
     """Yield a store to ask: its server, or the store itself. `check` is called before it is opened here.
 
     While the server works, what prints the `format` of its answer is imported.
     """
     served = find_server(path)
-    if served is not None and strategy is not None:
+    if served is not None and options is not None and options.typed:
+        typed = " and ".join(options.typed)
         raise EverviewError(
-            f"{path} is served by another process, which has its strategy",
-            next_step=f"leave out --strategy; or stop that process: everview serve --strategy {strategy}",
+            f"{path} is served by another process, which has its own settings",
+            next_step=f"leave out {typed}; or stop that process, and give it {typed}",
         )
     if served is not None:
         served.meanwhile = lambda: load_output(format)
@@ -127,7 +129,7 @@ def _open_store(
     from everview.ui import commands
 
     check()
-    with commands.open_here(path, create, strategy) as store:
+    with commands.open_here(path, options or open_options(), create) as store:
         yield store
 
 

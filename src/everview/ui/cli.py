@@ -26,6 +26,16 @@ Strategy = Annotated[
         "--strategy", metavar="upa | direct | nt", help="how views are computed; the store keeps it"
     ),
 ]
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master, as spark://host:7077")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="a setting of Spark; may be repeated")
+]
+Packages = Annotated[
+    list[str] | None,
+    typer.Option("--packages", metavar="GROUP:ARTIFACT:VERSION", help="packages that Spark loads"),
+]
 Format = Annotated[str, typer.Option("--format", metavar="table | json | csv", help="how rows are written")]
 
 
@@ -54,6 +64,9 @@ def run(
     finish: Annotated[bool, typer.Option("--finish", help="no more will come")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="go on until Ctrl-C")] = False,
     strategy: Strategy = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
 ) -> None:
     """Run a script: make its streams and views, take in all that is there, and say what was done. The store
     is made if there is none. Run it again to take in what is new.
@@ -74,14 +87,27 @@ def run(
     everview run views.sql --path /data/store --follow
 
     everview run views.sql --strategy direct
+
+    everview run views.sql --master spark://host:7077 --conf spark.executor.memory=4g
+
+    What is said of Spark and the strategy may stand in everview.toml in the
+    working directory instead.
     """
     from everview.ui import commands
+    from everview.ui.options import open_options
 
-    commands.run_script(file, path, finish, follow, strategy)
+    options = open_options(strategy, master, conf or [], packages or [])
+    commands.run_script(file, path, finish, follow, options)
 
 
 @app.command()
-def serve(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
+def serve(
+    path: StorePath = DEFAULT_PATH,
+    strategy: Strategy = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
+) -> None:
     """Keep a store running: take rows in as they come, and answer other processes of the same user. Meanwhile
     query, changes, status and shell go through this process, and do not start Spark. The store is made if
     there is none. run --follow serves, too.
@@ -94,8 +120,9 @@ def serve(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
     everview serve --path /data/store
     """
     from everview.ui import commands
+    from everview.ui.options import open_options
 
-    commands.serve_store(path, strategy)
+    commands.serve_store(path, open_options(strategy, master, conf or [], packages or []))
 
 
 @app.command()
@@ -108,6 +135,9 @@ def query(
     ] = None,
     format: Format = "table",
     strategy: Strategy = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
 ) -> None:
     """Ask a store: views, tables and windows as they are at the present, or as of an instant.
 
@@ -127,8 +157,10 @@ def query(
     everview query "DESCRIBE parked" --format json
     """
     from everview.ui import asking
+    from everview.ui.options import open_options
 
-    asking.ask_store(sql, path, as_of, param or [], format, strategy)
+    options = open_options(strategy, master, conf or [], packages or [])
+    asking.ask_store(sql, path, as_of, param or [], format, options)
 
 
 @app.command("changes")
@@ -327,7 +359,13 @@ def explain_command(
 
 
 @app.command()
-def shell(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
+def shell(
+    path: StorePath = DEFAULT_PATH,
+    strategy: Strategy = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
+) -> None:
     """Open a prompt on a store, which is made if there is none. Statements end with ; and may have many
     lines; Tab completes, \\? helps, Ctrl-D leaves.
 
@@ -338,8 +376,9 @@ def shell(path: StorePath = DEFAULT_PATH, strategy: Strategy = None) -> None:
     echo "SELECT COUNT(*) AS n FROM parked;" | everview shell
     """
     from everview.ui import asking
+    from everview.ui.options import open_options
 
-    asking.start_shell(path, strategy)
+    asking.start_shell(path, open_options(strategy, master, conf or [], packages or []))
 
 
 @app.command()

@@ -19,6 +19,7 @@ from everview.query.describe import default_history
 from everview.query.report import Report
 from everview.server.access import LocalAccess, StoreAccess
 from everview.ui import DEFAULT_PATH
+from everview.ui.options import OpenOptions, open_options
 from everview.ui.output import print_until_closed, require_format, write_report
 from everview.ui.progress import Meter, Summary
 from everview.ui.running import RunningStore
@@ -33,7 +34,7 @@ from everview.without_spark import (
 )
 
 
-def run_script(file: str, path: str, finish: bool, follow: bool, strategy: str | None = None) -> None:
+def run_script(file: str, path: str, finish: bool, follow: bool, options: OpenOptions) -> None:
     """Run a script, and print what was done; with `follow`, go on until the user stops it, and serve."""
     script = _file(file)
     statements = bind_on_copy(script, read_catalog(path, create=True))
@@ -41,7 +42,7 @@ def run_script(file: str, path: str, finish: bool, follow: bool, strategy: str |
         raise EverviewError(
             "--finish says that no more will come, and --follow waits for more", next_step="use one of them"
         )
-    with _running_store(path, strategy) as work:
+    with _running_store(path, options) as work:
         if not follow:
             try:
                 work.run_script(script, statements, finish)
@@ -56,10 +57,10 @@ def run_script(file: str, path: str, finish: bool, follow: bool, strategy: str |
                 work.run_until_stopped(server)
 
 
-def serve_store(path: str, strategy: str | None = None) -> None:
+def serve_store(path: str, options: OpenOptions) -> None:
     """Run the steps of a store and answer other processes until the user stops it."""
     read_catalog(path, create=True)
-    with _running_store(path, strategy) as work, work.serve() as server:
+    with _running_store(path, options) as work, work.serve() as server:
         with work.meter.pause():
             print(f"serving {path}; Ctrl-C ends it", flush=True)
         work.meter.show_text("waiting for rows")
@@ -67,7 +68,7 @@ def serve_store(path: str, strategy: str | None = None) -> None:
 
 
 @contextmanager
-def _running_store(path: str, strategy: str | None) -> Iterator[RunningStore]:
+def _running_store(path: str, options: OpenOptions) -> Iterator[RunningStore]:
     """Open a store to run its steps, with a status line; at the end print what was done."""
     summary = Summary(path)
     note = "stopping after the step under way; again to stop at once"
@@ -75,7 +76,7 @@ def _running_store(path: str, strategy: str | None) -> Iterator[RunningStore]:
     with (
         print_until_closed(),
         catch_stop_signals(note) as stop,
-        connect(path, strategy=strategy) as db,
+        connect(path, options.spark, strategy=options.strategy) as db,
         Meter(console) as meter,
     ):
         before, known = db.manifest(), set(db.catalog.entries)
@@ -90,10 +91,10 @@ def _running_store(path: str, strategy: str | None) -> Iterator[RunningStore]:
 
 
 @contextmanager
-def open_here(path: str, create: bool = False, strategy: str | None = None) -> Iterator[StoreAccess]:
+def open_here(path: str, options: OpenOptions, create: bool = False) -> Iterator[StoreAccess]:
     """Open a store in this process, to ask it; with `create`, make it if there is none."""
     read_catalog(path, create)
-    with connect(path, strategy=strategy) as db:
+    with connect(path, options.spark, strategy=options.strategy) as db:
         yield LocalAccess(db)
 
 
@@ -132,7 +133,7 @@ def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
 
     require_format(format)
     with Meter(Console(stderr=True)) as meter:
-        report, whole = repair(path, dry_run, yes, show=meter.show_text)
+        report, whole = repair(path, dry_run, yes, open_options().spark, meter.show_text)
     with print_until_closed():
         write_report(report, format, sys.stdout)
     if not whole:
@@ -148,7 +149,8 @@ def rewind_to(to: str, path: str, reject_after: str | None, dry_run: bool, yes: 
     for name, text in (("--to", to), ("--reject-after", reject_after)):
         chronon_of(text, name)  # before Spark is started in vain
     with Meter(Console(stderr=True)) as meter:
-        report, done = rewind(path, to, dry_run, yes, reject_after, show=meter.show_text)
+        spark = open_options().spark
+        report, done = rewind(path, to, dry_run, yes, reject_after, spark, meter.show_text)
     with print_until_closed():
         write_report(report, format, sys.stdout)
     if not done and not dry_run:
