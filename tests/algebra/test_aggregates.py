@@ -11,7 +11,7 @@ import pytest
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AGGREGATES, AggregateCall, AggregateFunction, aggregate_function
 from everview.algebra.expressions import Column
-from everview.algebra.types import BIGINT, DOUBLE, FLOAT, INT, INTERVAL, STRING, DataType, decimal
+from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, INTERVAL, STRING, DataType, decimal
 from everview.catalog import Catalog
 from everview.errors import PlanError
 from everview.plan.lower import lower
@@ -49,6 +49,15 @@ INF, NAN = math.inf, math.nan
         ("stddev", DOUBLE, [5.0], None),
         ("stddev", DOUBLE, [1.0, 3.0], math.sqrt(2.0)),
         ("stddev", DOUBLE, [1e16, 1e16 + 2], math.sqrt(2.0)),
+        ("stddev_pop", DOUBLE, [5.0], 0.0),
+        ("var_pop", DOUBLE, [1e16, 1e16 + 2], 1.0),
+        ("variance", INT, [2**62, 2**62 + 3], 4.5),
+        ("median", DOUBLE, [3.0, NAN, 1.0, 2.0], 2.5),
+        ("count_if", BOOLEAN, [], 0),
+        ("every", BOOLEAN, [], None),
+        ("every", BOOLEAN, [True, False], False),
+        ("some", BOOLEAN, [False, False], False),
+        ("any_value", STRING, ["b", "a"], "a"),
     ],
 )
 def test_meaning(function: str, type_: DataType, values: list[object], wanted: object) -> None:
@@ -76,6 +85,9 @@ def test_a_sum_that_is_no_number(values: list[float]) -> None:
         ("min", STRING, "STRING"),
         ("count", STRING, "BIGINT"),
         ("stddev", INT, "DOUBLE"),
+        ("var_pop", decimal(10, 2), "DOUBLE"),
+        ("count_if", BOOLEAN, "BIGINT"),
+        ("any_value", STRING, "STRING"),
     ],
 )
 def test_result_types(function: str, argument: DataType, wanted: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from everview.algebra import nodes as N
 from everview.algebra import types as T
-from everview.algebra.aggregates import AggregateCall
+from everview.algebra.aggregates import SPREADS, AggregateCall
 from everview.algebra.changes import Record
 from everview.algebra.schema import Schema
 from everview.errors import AlgebraError
@@ -49,7 +49,7 @@ def calls_of(column: str) -> dict[str, AggregateCall]:
     """Every aggregate that has a meaning for a column, also over different values only."""
     found = {}
     extremes = () if column == "length" else ("min", "max")  # a frame shows lengths in another form
-    for function in ("count", "sum", "avg", "stddev", *extremes):
+    for function in ("count", "sum", "avg", *SPREADS, *extremes):
         for distinct in (False, True):
             try:
                 call = AggregateCall(function, STREAM.column(column), distinct)

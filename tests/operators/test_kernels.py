@@ -15,7 +15,7 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import TRUE, Comparison, Literal
 from everview.algebra.schema import Schema
 from everview.algebra.time import Grid
-from everview.algebra.types import BIGINT, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType
+from everview.algebra.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType
 from everview.algebra.windows import Rows
 from everview.operators import (
     CopyCountsOperator,
@@ -137,7 +137,7 @@ def test_distinct_unsigned(seeds: range) -> None:
         check(seed, {"s": Input(LEFT, pair)}, step, lambda new: {"covered": new[0].clear()}, N.Distinct(S))
 
 
-WIDE = {"k": pl.Int64, "i": pl.Int64, "x": pl.Float64, "t": pl.String}
+WIDE = {"k": pl.Int64, "i": pl.Int64, "x": pl.Float64, "t": pl.String, "b": pl.Boolean}
 FLOATS = [None, 0.1, 0.2, 1e16, -1e16, 3.5, float("inf"), float("nan"), 1e-300]
 
 
@@ -148,10 +148,11 @@ def wide(rng: random.Random) -> Record:
         rng.choice([None, -5, 2, 2**62]),
         rng.choice(floats),
         rng.choice([None, "a", "b", "c"]),
+        rng.choice([None, True, False]),
     )
 
 
-W = N.Stream("w", Schema.of(("k", BIGINT), ("i", BIGINT), ("x", DOUBLE), ("t", STRING)))
+W = N.Stream("w", Schema.of(("k", BIGINT), ("i", BIGINT), ("x", DOUBLE), ("t", STRING), ("b", BOOLEAN)))
 CALLS = (
     AggregateColumn("count", None, "n"),
     AggregateColumn("count", "x", "nx"),
@@ -161,6 +162,17 @@ CALLS = (
     AggregateColumn("avg", "x", "ax"),
     AggregateColumn("stddev", "x", "dx"),
     AggregateColumn("stddev", "i", "di"),
+    AggregateColumn("stddev_pop", "x", "px"),
+    AggregateColumn("var_samp", "x", "vx"),
+    AggregateColumn("var_pop", "i", "vi"),
+    AggregateColumn("count_if", "b", "cb"),
+    AggregateColumn("bool_and", "b", "eb"),
+    AggregateColumn("bool_or", "b", "ob"),
+    AggregateColumn("percentile", "x", "mx", fraction=0.5),
+    AggregateColumn("percentile", "x", "qx", fraction=0.9),
+    AggregateColumn("percentile", "x", "dqx", distinct=True, fraction=0.3),
+    AggregateColumn("any_value", "t", "yt"),
+    AggregateColumn("bool_and", "b", "deb", distinct=True),
     AggregateColumn("min", "x", "lx"),
     AggregateColumn("max", "x", "gx"),
     AggregateColumn("min", "t", "lt"),
@@ -186,7 +198,7 @@ def test_sweep(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_extremes_where_rows_end_as_others_begin(seeds: range, signed: bool, keys: tuple[str, ...]) -> None:
     """As in a tumbling window: how many rows there are stays the same, the greatest of them does not."""
-    extremes = [call for call in CALLS if call.extreme]
+    extremes = [call for call in CALLS if call.reads_rows]
     for seed in seeds:
         sweep_of(seed, (random.Random(seed).choice(extremes),), signed, keys, grid=4)
 
@@ -230,7 +242,9 @@ def precise(rng: random.Random) -> Record:
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_sweep_of_decimals_and_lengths(seeds: range, keys: tuple[str, ...]) -> None:
     """Exact, rounded half up once, NULL where a sum has too many digits; lengths of time are rounded down."""
-    calls = {f"{f} {c}": AggregateCall(f, P.column(c)) for f in ("sum", "avg", "stddev") for c in "dw"}
+    calls = {
+        f"{f} {c}": AggregateCall(f, P.column(c)) for f in ("sum", "avg", "stddev", "var_pop") for c in "dw"
+    }
     calls["avg l"] = AggregateCall("avg", P.column("l"))
     chosen = tuple(
         AggregateColumn(call.function, name[-1], name, False, call.type.precision, call.type.scale)
@@ -253,7 +267,7 @@ def aggregate(keys: Sequence[str], chosen: Sequence[AggregateColumn]) -> N.Aggre
     for a in chosen:
         argument = None if a.argument is None else W.column(a.argument)
         by = None if a.by is None else W.column(a.by)
-        calls.append((a.output, AggregateCall(a.function, argument, a.distinct, by=by)))
+        calls.append((a.output, AggregateCall(a.function, argument, a.distinct, by=by, fraction=a.fraction)))
     return N.Aggregate(W, tuple((k, W.column(k)) for k in keys), tuple(calls))
 
 

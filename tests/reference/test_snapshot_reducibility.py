@@ -22,9 +22,9 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow
 from everview.algebra.explain import explain
-from everview.algebra.expressions import TRUE, Arithmetic, Comparison, Literal
+from everview.algebra.expressions import TRUE, Arithmetic, Cast, Comparison, Literal
 from everview.algebra.time import Grid
-from everview.algebra.types import INT
+from everview.algebra.types import DOUBLE, INT
 from everview.algebra.windows import NOW, Band, Fixed, Range, Rows, tumble
 from everview.reference.meaning import meaning
 from tests.streams import DOMAIN, NRR, R, S, T, arrivals, changes, table_rows
@@ -92,9 +92,16 @@ def totals(rows: Bag) -> Row:
         max(found, default=None),
         math.sqrt(statistics.variance(found)) if len(found) > 1 else None,
         len([e for e in rows if less(0, e[1])]),
+        statistics.pvariance(found) if found else None,
+        statistics.median(found) if found else None,
+        len([v for v in found if v > 0]),
+        all(v > 0 for v in found) if found else None,
+        any(v > 0 for v in found) if found else None,
+        min(found, default=None),
     )
 
 
+POSITIVE = Comparison("<", Literal(0, INT), V)
 CALLS = (
     ("rows", AggregateCall("count")),
     ("found", AggregateCall("count", V)),
@@ -104,7 +111,13 @@ CALLS = (
     ("least", AggregateCall("min", V)),
     ("most", AggregateCall("max", V)),
     ("spread", AggregateCall("stddev", V)),
-    ("positive", AggregateCall("count", where=Comparison("<", Literal(0, INT), V))),
+    ("positive", AggregateCall("count", where=POSITIVE)),
+    ("variance", AggregateCall("var_pop", V)),
+    ("middle", AggregateCall("median", Cast(V, DOUBLE), fraction=0.5)),
+    ("counted", AggregateCall("count_if", POSITIVE)),
+    ("all_positive", AggregateCall("every", POSITIVE)),
+    ("some_positive", AggregateCall("any", POSITIVE)),
+    ("any_v", AggregateCall("any_value", V)),
 )
 CONSTANT: tuple[Row, ...] = ((1, "x"), (1, "x"), (None, "y"))
 

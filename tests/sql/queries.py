@@ -156,7 +156,7 @@ SET_OPERATIONS = [
     f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT v FROM {S9}) AS d",
 ]  # fmt: skip
 
-AGGREGATES = [
+AGGREGATES: list[str | Case] = [
     f"SELECT COUNT(*) AS n, COUNT(v) AS m, SUM(v) AS s, AVG(v) AS a, MIN(v) AS low, MAX(v) AS high FROM {S5}",
     "SELECT COUNT(*) AS n, SUM(v) AS s, MAX(ts) AS last FROM s [NOW]",
     f"SELECT STDDEV(v) AS sd, COUNT(DISTINCT v) AS kinds, SUM(DISTINCT v) AS once FROM {S9}",
@@ -183,6 +183,20 @@ AGGREGATES = [
     f"SELECT s.k, COUNT(*) AS n, SUM(r.v) AS total FROM {S5} JOIN {R9} ON s.k = r.k GROUP BY s.k",
     f"SELECT s.k, COUNT(r.k) AS n FROM {S5} LEFT JOIN {R9} ON s.k = r.k GROUP BY s.k",
     f"SELECT k, COUNT(*) AS n FROM {S9} WHERE v > 0 GROUP BY ALL",
+    f"SELECT k, BOOL_AND(v > 0) AS b, BOOL_OR(v > 1) AS c FROM {S9} GROUP BY k",
+    Case(
+        f"SELECT k, COUNT_IF(v > 0) AS a, COUNT_IF(v > 0) FILTER (WHERE v < 2) AS b FROM {S9} GROUP BY k",
+        "SELECT k, COUNT(*) FILTER (WHERE v > 0), COUNT(*) FILTER (WHERE v > 0 AND v < 2)"
+        f" FROM {S9} GROUP BY k",
+    ),
+    Case(f"SELECT EVERY(ok) AS a, ANY(ok) AS b, SOME(x > 1) FILTER (WHERE ok) AS c FROM {M9}",
+         f"SELECT BOOL_AND(ok), BOOL_OR(ok), BOOL_OR(x > 1) FILTER (WHERE ok) FROM {M9}"),
+    Case(f"SELECT k, ANY_VALUE(v) AS one FROM {S9} GROUP BY k", f"SELECT k, MIN(v) FROM {S9} GROUP BY k"),
+    f"SELECT k, VARIANCE(v) AS a, VAR_POP(v) AS b, STDDEV_POP(v) AS c, VAR_SAMP(v) AS d FROM {S9} GROUP BY k",
+    f"SELECT VAR_POP(x) AS a, STDDEV_SAMP(d) AS b, VARIANCE(DISTINCT v) AS c FROM {M9}, {S5}",
+    f"SELECT k, MEDIAN(v) AS a, MEDIAN(DISTINCT v) FILTER (WHERE v < 2) AS b FROM {S9} GROUP BY k",
+    Case(f"SELECT PERCENTILE(x, 0.9) AS a, PERCENTILE(d, 0) AS b, PERCENTILE(seq, 0.25) AS c FROM {M9}",
+         f"SELECT quantile_cont(x, 0.9), quantile_cont(d::DOUBLE, 0), quantile_cont(seq, 0.25) FROM {M9}"),
     "SELECT COUNT(*) AS n, MIN(name) AS first FROM t",
     f"SELECT SUM(v) AS s FROM {S5} WHERE v > 99",
 ]  # fmt: skip

@@ -229,7 +229,18 @@ def _nested(draw: Draw, names: Names, depth: int, scope: list[Column]) -> str:
     return f"{_number(draw, scope, 1)} {negation}IN (SELECT {_number(draw, inner, 1)} {source})"
 
 
-_AGGREGATES = ("COUNT({})", "SUM({})", "AVG({})", "MIN({})", "MAX({})", "COUNT(DISTINCT {})", "STDDEV({})")
+_AGGREGATES = (
+    "COUNT({})",
+    "SUM({})",
+    "AVG({})",
+    "MIN({})",
+    "MAX({})",
+    "COUNT(DISTINCT {})",
+    "STDDEV({})",
+    "VAR_POP({})",
+    "MEDIAN({})",
+    "MEDIAN(DISTINCT {})",
+)
 
 
 def _grouped(

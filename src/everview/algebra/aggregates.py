@@ -38,7 +38,7 @@ class AggregateFunction:
 class AggregateCall:
     """A call of an aggregate: COUNT(*) has no argument, DISTINCT drops repeated values, FILTER drops rows.
 
-    MAX_BY and MIN_BY have a second argument: what the rows are compared by.
+    MAX_BY and MIN_BY have a second argument: what the rows are compared by. PERCENTILE has a fraction.
     """
 
     function: str
@@ -46,6 +46,7 @@ class AggregateCall:
     distinct: bool = False
     where: Expression | None = None
     by: Expression | None = None
+    fraction: float | None = None
     type: DataType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,17 +58,33 @@ class AggregateCall:
             raise AlgebraError(
                 f"{function.name.upper()} takes {'one argument' if self.by else 'two arguments'}"
             )
+        if (self.fraction is not None) != (function.name == PERCENTILE):
+            raise AlgebraError("PERCENTILE, and no other aggregate, has a fraction")
+        if self.fraction is not None and not 0 <= self.fraction <= 1:
+            raise AlgebraError(f"a percentile is between 0 and 1, not {self.fraction}")
         if self.where is not None and self.where.type not in (BOOLEAN, VOID):
             raise AlgebraError(f"FILTER needs a condition, not {self.where.type.a}")
         argument = self.argument.type if self.argument is not None else VOID
         result = function.result_type(argument)
         if result is None:
-            raise AlgebraError(f"{function.name.upper()} of {argument} has no meaning")
+            raise AlgebraError(
+                f"{function.name.upper()} of {argument} has no meaning",
+                next_step="compare the value with something"
+                if function.result_type(BOOLEAN) in (BIGINT, BOOLEAN)
+                else None,
+            )
         object.__setattr__(self, "type", result)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(e for e in (self.argument, self.where, self.by) if e is not None)
+
+    def value_of(self, values: Sequence[Any]) -> object:
+        """Return the value for the argument's values in a group, without NULLs."""
+        if self.fraction is not None:
+            return percentile(values, self.fraction)
+        argument = VOID if self.argument is None else self.argument.type
+        return aggregate_function(self.function).meaning(values, argument, self.type)
 
 
 def is_aggregate(name: str) -> bool:
@@ -134,16 +151,39 @@ def _avg(values: Sequence[Any], _: DataType, result: DataType) -> object:
     return _finish(_exact(values), result, Fraction(1, len(values))) if values else None
 
 
-def _stddev(values: Sequence[Any], argument: DataType, result: DataType) -> object:
-    """Return the standard deviation of a sample: the root of the exact variance; NULL below two values."""
-    if len(values) < 2:
+def _spread_of(spread: Spread) -> Meaning:
+    """Return the meaning of a variance or standard deviation: the exact variance, rounded; then its root."""
+
+    def meaning(values: Sequence[Any], argument: DataType, result: DataType) -> object:
+        if len(values) <= spread.less:
+            return None
+        total = _exact(values)
+        if isinstance(total, float):
+            return NAN
+        mean = total / len(values)
+        squares = sum(((Fraction(v) - mean) ** 2 for v in values), Fraction(0))
+        variance = _to_float(squares / (len(values) - spread.less))
+        return math.sqrt(variance) if spread.root else variance
+
+    return meaning
+
+
+def percentile(values: Sequence[float], fraction: float) -> float | None:
+    """Return the value at a fraction of the way through the sorted values; between two, it is interpolated.
+
+    The steps are Spark's, so that the result is the same to the bit. NaN is greater than all other values.
+
+    >>> percentile([4.0, 1.0, 2.0], 0.5), percentile([1.0, 2.0], 0.25), percentile([], 0.5)
+    (2.0, 1.25, None)
+    """
+    if not values:
         return None
-    total = _exact(values)
-    if isinstance(total, float):
-        return NAN
-    mean = total / len(values)
-    spread = sum(((Fraction(v) - mean) ** 2 for v in values), Fraction(0))
-    return math.sqrt(_to_float(spread / (len(values) - 1)))
+    ordered = sorted(values, key=ordering)
+    position = (len(ordered) - 1) * fraction
+    low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+    if ordering(low) == ordering(high):
+        return low
+    return (math.ceil(position) - position) * low + (position - math.floor(position)) * high
 
 
 def _exact(values: Sequence[Any]) -> Fraction | float:
@@ -194,6 +234,37 @@ def _same(t: DataType) -> DataType | None:
     return t
 
 
+def _boolean_type(t: DataType) -> DataType | None:
+    return BOOLEAN if t in (BOOLEAN, VOID) else None
+
+
+def _least(values: Sequence[Any], argument: DataType, result: DataType) -> object:
+    return min(values, key=ordering, default=None)
+
+
+def _median(values: Sequence[Any], argument: DataType, result: DataType) -> object:
+    return percentile(values, 0.5)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A variance, or with `root` a standard deviation; the squares are divided by the count less `less`."""
+
+    less: int
+    root: bool
+
+
+SPREADS = {
+    "stddev": Spread(1, True),
+    "stddev_pop": Spread(0, True),
+    "var_samp": Spread(1, False),
+    "var_pop": Spread(0, False),
+}
+"""The aggregates of variance."""
+
+PERCENTILE = "percentile"
+
+
 _NONE = (None, None)
 
 AGGREGATES: dict[str, AggregateFunction] = {
@@ -202,9 +273,17 @@ AGGREGATES: dict[str, AggregateFunction] = {
         AggregateFunction("count", lambda t: BIGINT, lambda values, a, r: len(values)),
         AggregateFunction("sum", _sum_type, _sum),
         AggregateFunction("avg", _mean_type, _avg),
-        AggregateFunction("min", _same, lambda values, a, r: min(values, key=ordering, default=None)),
+        AggregateFunction("min", _same, _least),
         AggregateFunction("max", _same, lambda values, a, r: max(values, key=ordering, default=None)),
-        AggregateFunction("stddev", _number_type, _stddev),
+        # Of the values of a group any would do; the least is the same on every run.
+        AggregateFunction("any_value", _same, _least),
+        *(AggregateFunction(name, _number_type, _spread_of(spread)) for name, spread in SPREADS.items()),
+        AggregateFunction(PERCENTILE, lambda t: DOUBLE if t in (DOUBLE, VOID) else None, _median),
+        AggregateFunction(
+            "count_if", lambda t: BIGINT if _boolean_type(t) else None, lambda values, a, r: sum(values)
+        ),
+        AggregateFunction("bool_and", _boolean_type, lambda values, a, r: all(values) if values else None),
+        AggregateFunction("bool_or", _boolean_type, lambda values, a, r: any(values) if values else None),
         AggregateFunction(
             "min_by", _same, lambda pairs, a, r: min(pairs, key=record_ordering)[1] if pairs else None
         ),
@@ -220,17 +299,19 @@ COMPARED_BY = ("min_by", "max_by")
 BY_TIME = {"first": "min_by", "last": "max_by"}
 """The aggregates that compare rows by their time line."""
 
-_ALIASES = {"mean": "avg", "stddev_samp": "stddev", "std": "stddev", **BY_TIME}
+_ALIASES = {
+    "mean": "avg", "stddev_samp": "stddev", "std": "stddev", "variance": "var_samp", "median": PERCENTILE,
+    "every": "bool_and", "any": "bool_or", "some": "bool_or", **BY_TIME,
+}  # fmt: skip
 
 # Spark's other aggregates: the error says that Everview lacks them, and guesses no similar name.
 _OTHERS = {
-    "any", "any_value", "approx_count_distinct", "approx_percentile", "approx_top_k", "array_agg",
-    "bit_and", "bit_or", "bit_xor", "bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or",
-    "collect_list", "collect_set", "corr", "count_if", "count_min_sketch", "covar_pop", "covar_samp",
-    "every", "first_value", "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg",
-    "hll_union_agg", "kurtosis", "last_value", "listagg", "median", "mode",
-    "percentile", "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx", "regr_avgy",
+    "approx_count_distinct", "approx_percentile", "approx_top_k", "array_agg",
+    "bit_and", "bit_or", "bit_xor", "bitmap_construct_agg", "bitmap_or_agg",
+    "collect_list", "collect_set", "corr", "count_min_sketch", "covar_pop", "covar_samp",
+    "first_value", "grouping", "grouping_id", "histogram_numeric", "hll_sketch_agg",
+    "hll_union_agg", "kurtosis", "last_value", "listagg", "mode",
+    "percentile_approx", "percentile_cont", "percentile_disc", "regr_avgx", "regr_avgy",
     "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
-    "skewness", "some", "stddev_pop", "string_agg", "try_avg", "try_sum", "var_pop", "var_samp",
-    "variance",
+    "skewness", "string_agg", "try_avg", "try_sum",
 }  # fmt: skip

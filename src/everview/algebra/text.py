@@ -244,6 +244,7 @@ def aggregate_sql(call: AggregateCall) -> str:
     """Return an aggregate as SQL: `count(DISTINCT x) FILTER (WHERE y > 0)`."""
     argument = "*" if call.argument is None else expression_sql(call.argument)
     argument += "" if call.by is None else f", {expression_sql(call.by)}"
+    argument += "" if call.fraction is None else f", {_float_sql(call.fraction, T.DOUBLE)}"
     text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
     return text if call.where is None else f"{text} FILTER (WHERE {expression_sql(call.where)})"
 

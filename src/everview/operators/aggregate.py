@@ -4,8 +4,9 @@ The sweep sums all begins and ends of rows inside the slice, in time order per g
 value (`events.py`). The previous value is retracted from the first change on, each step is emitted, the last
 one is left open.
 
-State: `sums` and `queue` (see `events.py`), `rows` (only for MIN and MAX: the rows that can still be it), and
-per DISTINCT aggregate the counts of its values (`counts.py`), whose events wait in the same queue.
+State: `sums` and `queue` (see `events.py`), `rows` (for MIN and MAX the rows that can still be it, for
+PERCENTILE all), and per DISTINCT aggregate the counts of its values (`counts.py`), whose events wait in the
+same queue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from everview.operators.aggregates.accumulators import (
 )
 from everview.operators.aggregates.counts import empty_counts, step_counts
 from everview.operators.aggregates.events import Events, Steps, compact_events, sum_events
-from everview.operators.aggregates.extremes import extreme_values, prune_extremes
+from everview.operators.aggregates.extremes import extreme_value, prune_rows, rows_of_groups
+from everview.operators.aggregates.percentiles import percentile_value
 from everview.operators.base import (
     Growth,
     InputColumns,
@@ -47,7 +49,7 @@ class AggregateOperator(StatefulOperator):
     """GROUP BY the first `groups` columns of the input; the arguments of the aggregates are columns too.
 
     State: the sums of each group, the begins and ends to come, the counts of the values of DISTINCT
-    aggregates, and for MIN and MAX the rows that can still be it.
+    aggregates, for MIN and MAX the rows that can still be it, for PERCENTILE all rows.
 
     >>> from everview.algebra.types import BIGINT, INT, STRING
     >>> from everview.operators.columnar.frame import make_frame
@@ -79,6 +81,11 @@ class AggregateOperator(StatefulOperator):
     @property
     def runs_in_family(self) -> bool:
         return self.groups > 0
+
+    @property
+    def keeps_all_rows(self) -> bool:
+        """Whether no row may be dropped that can still hold."""
+        return self._sweep.keeps_all_rows
 
     @property
     def _sweep(self) -> Sweep:
@@ -113,9 +120,11 @@ class AggregateOperator(StatefulOperator):
         for i, _ in sweep.deduplicated:
             name = f"distinct{i}"
             parts.append(StatePart(name, "distinct values", rows.lasts, rows.until, growth=values))
-        if sweep.extremes:
-            text = "all rows for MIN and MAX" if self.signed else "rows that can still be MIN or MAX"
-            growth = Growth.BY_ROW if rows.growth and self.signed else Growth.NO
+        if sweep.reads_rows:
+            text = f"all rows for {sweep.row_readers}"
+            if not sweep.keeps_all_rows:
+                text = "rows that can still be MIN or MAX"
+            growth = Growth.BY_ROW if rows.growth and sweep.keeps_all_rows else Growth.NO
             parts.append(StatePart("rows", text, rows.lasts, rows.until, growth=growth))
         return tuple(parts)
 
@@ -137,7 +146,7 @@ class AggregateOperator(StatefulOperator):
 class Sweep:
     """GROUP BY keys with these aggregates; without keys there is always one group.
 
-    `signed` says whether rows may be retracted; only if not, MIN and MAX may drop rows.
+    `signed` says whether rows may be retracted; only if not, MIN and MAX may drop rows. PERCENTILE needs all.
     """
 
     keys: tuple[str, ...]
@@ -146,15 +155,33 @@ class Sweep:
 
     @property
     def plain(self) -> list[tuple[int, AggregateColumn]]:
-        return [(i, a) for i, a in enumerate(self.aggregates) if not a.distinct and not a.extreme]
+        return [(i, a) for i, a in enumerate(self.aggregates) if not a.distinct and not a.reads_rows]
 
     @property
     def deduplicated(self) -> list[tuple[int, AggregateColumn]]:
-        return [(i, a) for i, a in enumerate(self.aggregates) if a.distinct and not a.extreme]
+        return [(i, a) for i, a in enumerate(self.aggregates) if a.distinct and not a.reads_rows]
 
     @property
-    def extremes(self) -> list[tuple[int, AggregateColumn]]:
-        return [(i, a) for i, a in enumerate(self.aggregates) if a.extreme]
+    def extremes(self) -> list[AggregateColumn]:
+        return [a for a in self.aggregates if a.extreme]
+
+    @property
+    def percentiles(self) -> list[AggregateColumn]:
+        return [a for a in self.aggregates if a.reads_rows and not a.extreme]
+
+    @property
+    def reads_rows(self) -> bool:
+        return bool(self.extremes or self.percentiles)
+
+    @property
+    def keeps_all_rows(self) -> bool:
+        return bool(self.percentiles) or (self.signed and bool(self.extremes))
+
+    @property
+    def row_readers(self) -> str:
+        """The names of the aggregates for which rows are kept."""
+        names = (["MIN and MAX"] if self.extremes else []) + (["PERCENTILE"] if self.percentiles else [])
+        return " and ".join(names)
 
 
 def sweep(plan: Sweep, new: Frame, state: State, slice_: Slice) -> Increment:
@@ -181,7 +208,7 @@ def sweep(plan: Sweep, new: Frame, state: State, slice_: Slice) -> Increment:
         events.append(_initial_event())
     stepped = sum_events(events, state["sums"], keys, slice_.b0)
     added |= {"queue": pl.concat(queue, how="diagonal"), "sums": stepped.added(keys)}
-    if plan.extremes:
+    if plan.reads_rows:
         added["rows"] = sort_by_key(new, keys)
     return Increment(_emit(plan, stepped, new, state, slice_), added)
 
@@ -221,7 +248,7 @@ def empty_sweep(plan: Sweep, new: Frame) -> dict[str, Frame]:
         counts = empty_counts(new.select(*plan.keys, str(aggregate.argument), FROM, UNTIL, N))
         state[f"distinct{i}"] = counts["counts"]
         state["queue"] = pl.concat([state["queue"], counts["queue"]], how="diagonal")
-    if plan.extremes:
+    if plan.reads_rows:
         state["rows"] = new.clear()
     return state
 
@@ -265,19 +292,22 @@ def _values(plan: Sweep, stepped: Steps, new: Frame, state: State) -> dict[str, 
     """Return the aggregates' values at each step."""
     plain = [*plan.plain, *plan.deduplicated]
     values = aggregate_values(stepped.sums, stepped.size, plain, new.schema)
-    if plan.extremes:
-        values |= extreme_values(plan.extremes, plan.keys, plan.signed, stepped, new, state["rows"])
+    if plan.reads_rows:
+        columns = [c for a in (*plan.extremes, *plan.percentiles) for c in a.read]
+        rows = rows_of_groups(columns, plan.keys, stepped, (state["rows"], new))
+        values |= {a.output: extreme_value(a, rows, plan.signed, stepped) for a in plan.extremes}
+        values |= {a.output: percentile_value(a, rows, stepped) for a in plan.percentiles}
     return values
 
 
 def compact_sweep(plan: Sweep, name: str, rows: Frame, bound: int) -> Frame:
     """Compact a part of the state: sum equal sums and events, drop rows that cannot be MIN or MAX."""
     if name == "rows":
-        return prune_extremes(plan.extremes, plan.keys, plan.signed, rows, bound)
+        return prune_rows(plan.extremes, plan.keys, plan.keeps_all_rows, rows, bound)
     values = {i: [*plan.keys, str(aggregate.argument)] for i, aggregate in plan.deduplicated}
     if name == "queue":
         groups = _select_events(rows, None)
-        parts = [compact_events(groups, plan.keys, by_time=True, keeps_instants=bool(plan.extremes))]
+        parts = [compact_events(groups, plan.keys, by_time=True, keeps_instants=plan.reads_rows)]
         for i, keys in values.items():
             waiting = compact_events(_select_events(rows, i), keys, by_time=True)
             parts.append(waiting.with_columns(pl.lit(i, pl.Int32).alias(_OF)))

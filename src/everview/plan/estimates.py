@@ -483,7 +483,7 @@ def _(operator: P.AggregateOperator, inputs: Sequence[Flow], known: Statistics) 
         elif part.name == "queue":
             state[part.name] = ends
         elif part.name == "rows":  # of rows in random order, so many are greater than all that come after
-            state[part.name] = flow.kept if operator.signed else groups * (math.log(members) + 0.58)
+            state[part.name] = flow.kept if operator.keeps_all_rows else groups * (math.log(members) + 0.58)
         else:
             state[part.name] = count_occurring(math.inf, flow.holds)
     return _with_state(operator, made, inputs, state, _touched(possible, flow.events, known.step))

@@ -407,7 +407,14 @@ def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator,
         output = P.column(len(keys) + position)
         aggregates.append(
             AggregateColumn(
-                call.function, name, f"={output}", call.distinct, type_.precision, type_.scale, compared
+                call.function,
+                name,
+                f"={output}",
+                call.distinct,
+                type_.precision,
+                type_.scale,
+                compared,
+                call.fraction,
             )
         )
     return P.ProjectOperator(below, (*keys, *arguments)), tuple(aggregates)

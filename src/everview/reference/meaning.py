@@ -17,7 +17,7 @@ from functools import singledispatch
 from itertools import pairwise
 
 from everview.algebra import nodes as N
-from everview.algebra.aggregates import AggregateCall, aggregate_function
+from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow, Logical, Record, Snapshot, to_logical
 from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
@@ -330,7 +330,7 @@ def aggregate_group(call: AggregateCall, schema: Schema, members: Iterable[Recor
     values = [v for v in values if v is not None]
     if call.distinct:
         values = list(dict.fromkeys(values))
-    return normal(aggregate_function(call.function).meaning(values, call.argument.type, call.type))
+    return normal(call.value_of(values))
 
 
 @_meaning.register

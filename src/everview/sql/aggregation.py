@@ -11,8 +11,8 @@ from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import Column, Expression, Literal, substitute
 from everview.algebra.text import Written, aggregate_sql, expression_sql, name_rank, name_sql
+from everview.sql.aggregate_calls import AggregateRef
 from everview.sql.context import Context
-from everview.sql.expressions import AggregateRef
 from everview.sql.literals import whole_number
 from everview.sql.over import RankRef
 from everview.sql.scope import OuterColumn, Scope
@@ -68,11 +68,12 @@ def _written_name(aggregate: AggregateRef) -> str:
     name = _call_name(aggregate.call)
     if not aggregate.written or aggregate.call.argument is None:
         return name
-    combined = expression_sql(_bare(aggregate.call.argument))
-    if aggregate.spelled is not None and aggregate.call.by is not None:
-        combined += f", {expression_sql(_bare(aggregate.call.by))}"
-        name = name.replace(aggregate.call.function, aggregate.spelled, 1)
-    return name.replace(combined, ", ".join(expression_sql(_bare(e)) for e in aggregate.written), 1)
+    written = ", ".join(expression_sql(_bare(e)) for e in aggregate.written)
+    if aggregate.spelled is None:
+        return name.replace(expression_sql(_bare(aggregate.call.argument)), written, 1)
+    bare = AggregateCall("count", aggregate.call.argument, aggregate.call.distinct, aggregate.call.where)
+    found = expression_sql(_bare(aggregate.call.argument))
+    return _call_name(bare).replace(found, written, 1).replace("count", aggregate.spelled, 1)
 
 
 def _call_name(call: AggregateCall) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -12,9 +12,6 @@ from sqlglot import exp
 from everview.algebra import types as T
 from everview.algebra.aggregates import (
     AGGREGATES,
-    BY_TIME,
-    COMPARED_BY,
-    AggregateCall,
     aggregate_function,
     is_aggregate,
     is_other_aggregate,
@@ -42,34 +39,16 @@ from everview.algebra.text import string_sql
 from everview.algebra.time import DAY, Chronon
 from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
+from everview.sql.aggregate_calls import bind_aggregate, bind_filtered
 from everview.sql.constants import find_wrong_constant
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
 from everview.sql.over import bind_over
-from everview.sql.promotion import as_text_if_mixed, is_text_literal, one_key, text_targets
+from everview.sql.promotion import as_text_if_mixed, is_text_literal, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
 from everview.sql.times import CLOCKS, as_days, seconds_of
 from everview.sql.windows import is_now
-
-
-@dataclass(frozen=True)
-class AggregateRef(Expression):
-    """An aggregate inside an expression; it becomes a column of the Aggregate node below.
-
-    `written` has its arguments as they stand in SQL, where the call has another one, `spelled` its name.
-    """
-
-    call: AggregateCall
-    written: tuple[Expression, ...] = field(default=(), compare=False)
-    spelled: str | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        self._typed(self.call.type)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return ()
 
 
 @dataclass(frozen=True)
@@ -326,7 +305,7 @@ class ExpressionBinder:
         if name in CLOCKS:
             return self.clock(node)
         if is_aggregate(name):
-            return self._aggregate(node, None)
+            return bind_aggregate(self, node, None)
         if name.upper() in STREAM_FUNCTIONS:
             raise self.script.error(
                 f"{name.upper()} stands around a whole SELECT",
@@ -366,69 +345,6 @@ class ExpressionBinder:
                 error.meant = nearest(node.name, [*function_names(), *AGGREGATES], LIKE_A_SLIP)
             raise
 
-    def filtered(self, node: exp.Filter) -> Expression:
-        if not isinstance(node.this, exp.Anonymous) or node.this.name.casefold() in FUNCTIONS:
-            raise self.script.error("FILTER follows an aggregate", node)
-        aggregate_function(node.this.name)
-        return self._aggregate(node.this, node.expression.this)
-
-    def _aggregate(self, node: exp.Anonymous, where: exp.Expr | None) -> Expression:
-        if self.no_aggregates is not None:
-            raise self.script.error(
-                f"an aggregate cannot stand in {self.no_aggregates}",
-                node,
-                next_step=_INSTEAD.get(self.no_aggregates),
-            )
-        inner = ExpressionBinder(self.script, self.arguments or self.scope, _ANOTHER, now=self.now)
-        arguments = node.expressions
-        distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
-        if distinct:
-            arguments = arguments[0].expressions
-        if distinct and len(arguments) > 1 and node.name.casefold() == "count":
-            return self._count_distinct(arguments, inner, where)
-        compared = self._compared(node, arguments, inner)
-        arguments = arguments[:1] if compared is not None else arguments
-        if len(arguments) != 1:
-            raise self.script.error(f"{node.name.upper()} takes one argument", node)
-        star = isinstance(arguments[0], exp.Star)
-        if star and (distinct or node.name.casefold() != "count"):
-            raise self.script.error("* may only be counted, as COUNT(*)", node)
-        argument = None if star else inner.bind(arguments[0])
-        if isinstance(argument, Literal) and argument.value is not None and node.name.casefold() == "count":
-            argument = argument if distinct else None  # COUNT(1) counts rows
-        condition = None if where is None else inner.condition(where, "FILTER")
-        call = AggregateCall(node.name, argument, distinct, condition, compared)
-        if node.name.casefold() in BY_TIME and argument is not None:
-            return AggregateRef(call, (argument,), node.name.casefold())
-        return AggregateRef(call)
-
-    def _compared(
-        self, node: exp.Anonymous, arguments: list[exp.Expr], inner: ExpressionBinder
-    ) -> Expression | None:
-        """Return what MAX_BY and MIN_BY compare; FIRST and LAST compare the time line of the rows."""
-        name = node.name.casefold()
-        if name in COMPARED_BY and len(arguments) != 2:
-            raise self.script.error(
-                f"{name.upper()} takes two arguments: a value, and what rows are compared by", node
-            )
-        if name not in BY_TIME or len(arguments) != 1:
-            return inner.bind(arguments[1]) if name in COMPARED_BY else None
-        if self.timeline is None:
-            raise self.script.error(
-                f"{name.upper()} goes by the time line of the rows, and these have none",
-                node,
-                next_step=f"use {BY_TIME[name].upper()}(value, column), which says what the order is",
-            )
-        return self.timeline
-
-    def _count_distinct(
-        self, arguments: list[exp.Expr], inner: ExpressionBinder, where: exp.Expr | None
-    ) -> Expression:
-        """Bind COUNT(DISTINCT a, b) over one text for all arguments, which is NULL if one of them is."""
-        values = [inner.bind(a) for a in arguments]
-        condition = None if where is None else inner.condition(where, "FILTER")
-        return AggregateRef(AggregateCall("count", one_key(values), True, condition), tuple(values))
-
 
 def _changes_sign(type_: T.DataType) -> bool:
     """Return whether a minus is applied to a constant of this type at once; for a decimal Spark keeps it."""
@@ -452,13 +368,6 @@ EXTRACTED = {
     "DAYOFWEEK": "dayofweek", "DOY": "dayofyear", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second",
 }  # fmt: skip
 """The fields of EXTRACT, each with the function that yields it."""
-
-_ANOTHER = "the argument of another aggregate"
-_INSTEAD = {
-    "WHERE": "put the condition into HAVING, or aggregate in a subquery of FROM",
-    _ANOTHER: "aggregate in a subquery of FROM first",
-    "ORDER BY": "give the aggregate a name in the SELECT list and order by that",
-}
 
 _ARITHMETIC = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV",
@@ -503,7 +412,7 @@ _HANDLERS: dict[type, Handler] = {
     exp.Substring: B.substring,
     exp.StrPosition: B.position,
     exp.Anonymous: B.call,
-    exp.Filter: B.filtered,
+    exp.Filter: bind_filtered,
     exp.Window: bind_over,
     exp.CurrentTimestamp: B.clock,
     exp.CurrentDate: B.clock,

@@ -1,4 +1,4 @@
-"""Aggregates that are sums of contributions of rows: count, sum, avg, stddev.
+"""Aggregates that are sums of contributions of rows: counts, sum, avg, variances, bool_and, bool_or.
 
 An accumulator is a column of integers. A row adds its contribution times n when it begins, and subtracts it
 when it ends. The value of the aggregate is computed from the accumulators.
@@ -10,26 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from everview.algebra.aggregates import PERCENTILE, SPREADS, Spread
 from everview.operators.aggregates import exact
 from everview.operators.columnar.frame import Frame, N
 from everview.operators.columnar.hashing import Ints, Words
 from everview.operators.columnar.lazy import np, pa, pl
 
-AGGREGATE_FUNCTIONS = ("count", "sum", "avg", "stddev", "min", "max", "min_by", "max_by")
+_EXTREMES = ("min", "max", "min_by", "max_by", "any_value")
+_CONDITIONS = ("count_if", "bool_and", "bool_or")
+AGGREGATE_FUNCTIONS = ("count", "sum", "avg", *SPREADS, *_CONDITIONS, *_EXTREMES, PERCENTILE)
 
 
 class SumKind(StrEnum):
     """The quantity that an accumulator sums.
 
     ROWS, LEFT and RIGHT count rows: of a group, and of one record on two sides. VALUES counts the
-    values of an argument that are not NULL, SUM and SQUARES are limbs of exact sums, and the rest count the
-    floating-point values that are not finite.
+    values of an argument that are not NULL, TRUE those that are true, SUM and SQUARES are limbs of exact
+    sums, and the rest count the floating-point values that are not finite.
     """
 
     ROWS = "rows"
     LEFT = "left"
     RIGHT = "right"
     VALUES = "values"
+    TRUE = "true"
     SUM = "sum"
     SQUARES = "squares"
     NAN = "nan"
@@ -84,7 +88,7 @@ class AggregateColumn:
     """One aggregate: its function, the column of its argument (None: COUNT(*)), its name in the output.
 
     `scale` is the number of decimals of a DECIMAL result; `precision` its digits. `by` is the column that
-    MIN_BY and MAX_BY compare.
+    MIN_BY and MAX_BY compare; PERCENTILE has a `fraction`.
     """
 
     function: str
@@ -94,21 +98,29 @@ class AggregateColumn:
     precision: int = 0
     scale: int = 0
     by: str | None = None
+    fraction: float | None = None
 
     def __repr__(self) -> str:
-        """Return the text that digests are made of: as it was before there was `by`, where there is none."""
-        values = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name != "by" or self.by is not None
-        }
+        """Return the text that digests are made of; what only some aggregates have is left out of others.
+
+        So it is as it was in releases before there were MIN_BY and PERCENTILE.
+        """
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {name: v for name, v in values.items() if name not in ("by", "fraction") or v is not None}
         return f"AggregateColumn({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @property
     def extreme(self) -> bool:
-        return self.function in ("min", "max", "min_by", "max_by")
+        return self.function in _EXTREMES
 
     @property
     def is_least(self) -> bool:
-        return self.function in ("min", "min_by")
+        return self.function in ("min", "min_by", "any_value")
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it needs the rows of a group: it cannot be computed from sums."""
+        return self.extreme or self.function == PERCENTILE
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -128,7 +140,9 @@ def row_contributions(
         values = frame[aggregate.argument]
         present = n * values.is_not_null().to_numpy() if values.null_count() else n
         out[Accumulator(SumKind.VALUES, i)] = present
-        if aggregate.function in ("sum", "avg", "stddev"):
+        if aggregate.function in _CONDITIONS:
+            out[Accumulator(SumKind.TRUE, i)] = present * values.fill_null(False).to_numpy()
+        elif aggregate.function != "count":
             out |= _sum_contributions(i, aggregate, values, present)
     return out
 
@@ -156,7 +170,7 @@ def _sum_contributions(
         whole = whole.cast(pl.Int64)
         limbs = exact.from_integers((whole.fill_null(0) if whole.null_count() else whole).to_numpy())
     out |= {Accumulator(SumKind.SUM, i, j): limb for j, limb in exact.multiply_by_n(limbs, n).items()}
-    if aggregate.function == "stddev":
+    if aggregate.function in SPREADS:
         limbs = exact.normalize_limbs(limbs)
         squares = exact.multiply_by_n(exact.multiply_limbs(limbs, limbs), n)
         out |= {Accumulator(SumKind.SQUARES, i, j): limb for j, limb in squares.items()}
@@ -185,9 +199,11 @@ def _aggregate_value(
     count = _column(sums, ROWS if aggregate.argument is None else Accumulator(SumKind.VALUES, i), size)
     if aggregate.function == "count":
         return pl.Series(count)
+    if aggregate.function in _CONDITIONS:
+        return _conditions(aggregate.function, _column(sums, Accumulator(SumKind.TRUE, i), size), count)
     argument = types[aggregate.argument or ""]
-    if aggregate.function == "stddev":
-        return _sample_deviations(sums, i, count, argument)
+    if aggregate.function in SPREADS:
+        return _spreads(SPREADS[aggregate.function], sums, i, count, argument)
     limbs = _limbs(sums, SumKind.SUM, i)
     divisor = np.maximum(count, 1) if aggregate.function == "avg" else None
     values: pl.Series
@@ -202,6 +218,13 @@ def _aggregate_value(
     else:
         values = pl.Series(exact.round_to_double(limbs, divisor, size))
     return _set_null(values, count == 0)
+
+
+def _conditions(function: str, true: Ints, count: Ints) -> pl.Series:
+    """Return COUNT_IF, BOOL_AND or BOOL_OR from how many conditions are true, and how many are not NULL."""
+    if function == "count_if":
+        return pl.Series(true)
+    return _set_null(pl.Series(true == count if function == "bool_and" else true > 0), count == 0)
 
 
 def _total_lengths(limbs: exact.Limbs, size: int) -> pl.Series:
@@ -249,8 +272,8 @@ def _apply_non_finite(value: np.ndarray, sums: Sums, i: int) -> np.ndarray:
     return np.where(nan | (up & down), np.nan, value)
 
 
-def _sample_deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Series:
-    """Return the values of STDDEV; its last step needs integers of more than 64 bits, so not in NumPy."""
+def _spreads(spread: Spread, sums: Sums, i: int, count: Ints, argument: pl.DataType) -> pl.Series:
+    """Return variances or deviations; the last step needs integers of more than 64 bits, so not in NumPy."""
     totals, squares = (
         [exact.to_integer(row) for row in _rows(_limbs(sums, kind, i), len(count))]
         for kind in (SumKind.SUM, SumKind.SQUARES)
@@ -258,7 +281,11 @@ def _sample_deviations(sums: Sums, i: int, count: Ints, argument: pl.DataType) -
     decimals = argument.scale or 0 if isinstance(argument, pl.Decimal) else 0
     odd = ~np.isfinite(_apply_non_finite(np.zeros(len(count)), sums, i))
     out = [
-        None if c < 2 else float("nan") if o else exact.sample_deviation(c, t, q, decimals)
+        None
+        if c <= spread.less
+        else float("nan")
+        if o
+        else exact.spread_of_values(c, spread.less, t, q, spread.root, decimals)
         for c, o, t, q in zip(count.tolist(), odd, totals, squares, strict=True)
     ]
     return pl.Series(out, dtype=pl.Float64)

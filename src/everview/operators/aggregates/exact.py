@@ -276,13 +276,16 @@ def to_integer(limbs: Mapping[int, int]) -> tuple[int, int]:
     return sum(limb << (BITS * (j - lowest)) for j, limb in limbs.items()), BITS * lowest
 
 
-def sample_deviation(
-    count: int, total: tuple[int, int], squares: tuple[int, int], decimals: int = 0
+def spread_of_values(
+    count: int, less: int, total: tuple[int, int], squares: tuple[int, int], root: bool, decimals: int = 0
 ) -> float:
-    """Return the standard deviation of a sample from exact sums: the variance rounded, then its root."""
+    """Return the variance of values from exact sums, rounded once; with `root` the root of that.
+
+    The sum of the squared distances from the mean is divided by the count less `less`.
+    """
     s1, s2 = (Fraction(whole) * Fraction(2) ** power for whole, power in (total, squares))
-    variance = (s2 - s1 * s1 / count) / ((count - 1) * 100**decimals)
+    variance = (s2 - s1 * s1 / count) / ((count - less) * 100**decimals)
     try:
-        return math.sqrt(float(variance))
+        return math.sqrt(float(variance)) if root else float(variance)
     except OverflowError:
         return math.inf

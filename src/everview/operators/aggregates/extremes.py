@@ -21,25 +21,17 @@ from everview.operators.columnar.standings import order_records
 from everview.operators.columnar.timeline import Bools
 
 NOTHING = -(2**63)
-_GROUP = "_group"
+GROUP = "_group"
 Decode: TypeAlias = "Callable[[Ints], pl.Series]"
 
 
-def extreme_values(
-    extremes: Sequence[tuple[int, AggregateColumn]],
-    keys: Sequence[str],
-    signed: bool,
-    stepped: Steps,
-    new: Frame,
-    state: Frame,
-) -> dict[str, pl.Series]:
-    """Return MIN and MAX at each step, over the kept and the new rows of the touched groups."""
-    columns = [*dict.fromkeys(c for _, a in extremes for c in a.read), FROM, UNTIL, N]
-    found = [_touched_rows(rows, keys, columns, stepped) for rows in (state, new)]
-    rows = pl.concat([part for part, _ in found]).with_columns(
-        pl.Series(_GROUP, np.concatenate([ids for _, ids in found]))
+def rows_of_groups(read: Sequence[str], keys: Sequence[str], stepped: Steps, parts: Sequence[Frame]) -> Frame:
+    """Return the kept and the new rows of the touched groups, with the number of the group of each."""
+    columns = [*dict.fromkeys(read), FROM, UNTIL, N]
+    found = [_touched_rows(rows, keys, columns, stepped) for rows in parts]
+    return pl.concat([part for part, _ in found]).with_columns(
+        pl.Series(GROUP, np.concatenate([ids for _, ids in found]))
     )
-    return {a.output: _extreme(a, rows, signed, stepped) for _, a in extremes}
 
 
 def _touched_rows(rows: Frame, keys: Sequence[str], columns: list[str], stepped: Steps) -> tuple[Frame, Ints]:
@@ -50,9 +42,10 @@ def _touched_rows(rows: Frame, keys: Sequence[str], columns: list[str], stepped:
     return rows[columns][found], ids
 
 
-def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Steps) -> pl.Series:
+def extreme_value(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Steps) -> pl.Series:
+    """Return MIN or MAX at each step, over the rows of the touched groups."""
     column, compared = str(aggregate.argument), _compared(aggregate)
-    present = rows.select(_GROUP, *aggregate.read, FROM, UNTIL, N)
+    present = rows.select(GROUP, *aggregate.read, FROM, UNTIL, N)
     if present[compared].null_count():
         present = present.filter(pl.col(compared).is_not_null())
     if signed:  # the intervals during which a value occurs
@@ -60,8 +53,8 @@ def _extreme(aggregate: AggregateColumn, rows: Frame, signed: bool, stepped: Ste
     if present.is_empty():
         return present[column].clear(stepped.size)
     codes, decoded = _encode_values(present, aggregate)
-    ids = present[_GROUP].to_numpy()
-    begin, end = (_find_steps(stepped, ids, present[c].to_numpy()) for c in (FROM, UNTIL))
+    ids = present[GROUP].to_numpy()
+    begin, end = (find_steps(stepped, ids, present[c].to_numpy()) for c in (FROM, UNTIL))
     best = greatest_at(stepped.size, begin, end, codes)
     nothing = best == NOTHING
     if not nothing.any():
@@ -101,7 +94,7 @@ def _encode(values: pl.Series, descending: bool) -> tuple[Ints, Decode]:
     return sign * ranks, lambda codes: order.gather(pl.Series(sign * codes))
 
 
-def _find_steps(stepped: Steps, ids: Ints, times: Ints) -> Ints:
+def find_steps(stepped: Steps, ids: Ints, times: Ints) -> Ints:
     """Return for (group, time) pairs the first step of that group at or after the time."""
     starts = np.flatnonzero(stepped.first)
     if not len(starts):
@@ -152,27 +145,28 @@ def _fill_second_half(best: Ints, half: int) -> Ints:
     return down
 
 
-def prune_extremes(
-    extremes: Sequence[tuple[int, AggregateColumn]],
+def prune_rows(
+    extremes: Sequence[AggregateColumn],
     keys: Sequence[str],
-    signed: bool,
+    keeps_all: bool,
     rows: Frame,
     bound: int,
 ) -> Frame:
     """Return the rows that can still be the least or the greatest of their group after the bound.
 
     An unsigned row is dropped when another one that has begun is at least as extreme and ends no earlier.
-    Signed rows are split at the bound (paper 1): what began by then is summed, what was retracted is gone.
+    With `keeps_all`, as over signed rows, rows are split at the bound (paper 1): what began by then is
+    summed, what was retracted is gone.
     """
     rows = rows.filter(pl.col(UNTIL) > bound)
-    if signed:
+    if keeps_all:
         rows = sum_begun(rows, bound)
     elif not rows.is_empty():
         numbers = key_hashes(rows, keys)
         groups = group_rows(rows, keys, numbers).ids
         begun, until = rows[FROM].to_numpy() <= bound, rows[UNTIL].to_numpy()
         kept = np.zeros(rows.height, dtype=bool)
-        for _, aggregate in extremes:
+        for aggregate in extremes:
             present = rows[_compared(aggregate)].is_not_null().to_numpy()
             usable = np.flatnonzero(begun & present)
             codes, _ = _encode_values(rows[usable], aggregate)
