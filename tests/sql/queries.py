@@ -117,6 +117,41 @@ JOINS = [
     f"SELECT k, w FROM (SELECT k, v AS w FROM {S5}) AS a NATURAL JOIN (SELECT k, ts FROM {R9}) AS b",
 ]  # fmt: skip
 
+VALUES_OF_SUBQUERIES: list[str | Case] = [
+    f"SELECT k, v - (SELECT AVG(v) FROM {R9}) AS d FROM {S5}",
+    f"SELECT k, v FROM {S5} WHERE v > (SELECT AVG(v) FROM {R9})",
+    f"SELECT k, v FROM {S5} WHERE v <= (SELECT MAX(r.v) FROM {R9} WHERE r.k = s.k)",
+    f"SELECT k, (SELECT COUNT(*) FROM {R9} WHERE r.k = s.k) AS n FROM {S5}",
+    f"SELECT k, (SELECT COUNT(*) + s.v FROM {R9} WHERE r.k = s.k AND r.v > 0) AS n FROM {S5}",
+    f"SELECT k, (SELECT SUM(r.v) FROM {R9} WHERE r.k = s.k AND r.ts <= s.ts) AS n FROM {S5}",
+    f"SELECT k, (SELECT COUNT(*) FROM {R9} WHERE r.k < s.k) AS n, (SELECT MAX(v) FROM {R5}) AS m FROM {S5}",
+    f"SELECT k, (SELECT SUM(r.v * s.v) FROM {R9} WHERE r.k = s.k) AS n FROM {S5}",
+    f"SELECT k, (SELECT COUNT(*) FROM {R9} WHERE r.k = s.k AND r.k = s.v) AS n FROM {S9}",
+    f"SELECT COALESCE((SELECT MAX(k) FROM {R5}), (SELECT COUNT(*) FROM {S5})) AS x",
+    f"SELECT k, (SELECT v FROM {R9} ORDER BY ts DESC, v DESC, k LIMIT 1) AS newest FROM {S5}",
+    f"SELECT k, (SELECT 7) AS seven, EXISTS (SELECT 1 WHERE s.v > 0) AS e FROM {S5}",
+    f"SELECT (SELECT COUNT(*) FROM {R5}) AS x WHERE EXISTS (SELECT 1 FROM {S5})",
+    f"SELECT k, SUM(v) AS total, SUM(v) - (SELECT SUM(v) FROM {R9}) AS rest FROM {S9} GROUP BY k",
+    f"SELECT k, SUM(v + (SELECT COUNT(*) FROM {R9})) AS total FROM {S9} GROUP BY k",
+    f"SELECT k FROM {S9} GROUP BY k HAVING COUNT(*) > (SELECT COUNT(*) FROM {R5})",
+    f"SELECT COUNT(*) - (SELECT COUNT(*) FROM {R5}) AS d FROM {S9}",
+    f"SELECT k, v FROM {S5} WHERE v = 0 OR k IN (SELECT k FROM {R9})",
+    f"SELECT k, k IN (SELECT k FROM {R5}) AS a, k NOT IN (SELECT v FROM {R9}) AS b FROM {S5}",
+    f"SELECT k, v IN (SELECT r.v FROM {R9} WHERE r.k = s.k) AS a FROM {S5}",
+    f"SELECT k, EXISTS (SELECT 1 FROM {R5}) AS a, NOT EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k) AS b"
+    f" FROM {S5}",
+    f"SELECT k FROM {S5} WHERE v = 1 OR EXISTS (SELECT 1 FROM {R9} WHERE r.k = s.k AND r.v < s.v)",
+    f"SELECT CASE WHEN EXISTS (SELECT * FROM {R5} WHERE r.k IS NULL) THEN k ELSE v END AS x FROM {S5}",
+    *(
+        f"SELECT k, v {operator} {word} (SELECT r.v FROM {R9} WHERE r.k = s.k) AS a,"
+        f" v {operator} {word} (SELECT k FROM {R5}) AS b FROM {S5}"
+        for operator in ("=", "<>", "<", "<=", ">", ">=")
+        for word in ("ANY", "ALL")
+    ),
+    f"SELECT k FROM {S5} WHERE v > ALL (SELECT v FROM {R5} WHERE v IS NOT NULL)",
+    f"SELECT k, (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {R9} GROUP BY k) AS g) AS most FROM {S5}",
+]
+
 SUBQUERIES = [
     f"SELECT k, v FROM {S5} WHERE k IN (SELECT k FROM {R9})",
     f"SELECT k, v FROM {S5} WHERE k NOT IN (SELECT k FROM {R9} WHERE k IS NOT NULL)",
@@ -325,6 +360,7 @@ TOPICS = {
     "window": WINDOWS,
     "join": JOINS,
     "subquery": SUBQUERIES,
+    "value of a subquery": VALUES_OF_SUBQUERIES,
     "set operation": SET_OPERATIONS,
     "aggregate": AGGREGATES,
     "nested": NESTED,

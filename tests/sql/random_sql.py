@@ -224,9 +224,17 @@ def _nested(draw: Draw, names: Names, depth: int, scope: list[Column]) -> str:
     where = " WHERE " + " AND ".join(f"({c})" for c in conditions) if conditions else ""
     negation = draw(st.sampled_from(["", "NOT "]))
     source = f"FROM {relation.sql} AS {alias}{where}"
-    if draw(st.booleans()):
-        return f"{negation}EXISTS (SELECT 1 {source})"
-    return f"{_number(draw, scope, 1)} {negation}IN (SELECT {_number(draw, inner, 1)} {source})"
+    number, there = _number(draw, scope, 1), _number(draw, inner, 1)
+    forms = [f"{negation}EXISTS (SELECT 1 {source})", f"{number} {negation}IN (SELECT {there} {source})"]
+    if draw(st.integers(0, 2)):
+        return draw(st.sampled_from(forms))
+    operator = draw(st.sampled_from(["=", "<>", "<", ">="]))
+    some = draw(st.sampled_from(["ANY", "ALL"]))
+    forms += [
+        f"{number} {operator} {some} (SELECT {there} {source})",
+        f"{number} {operator} (SELECT {draw(st.sampled_from(['MAX', 'COUNT']))}({there}) {source})",
+    ]
+    return f"({draw(st.sampled_from(forms))} OR {_condition(draw, scope, 0)})"
 
 
 _AGGREGATES = (

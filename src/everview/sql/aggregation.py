@@ -77,6 +77,7 @@ def _written_name(aggregate: AggregateRef) -> str:
 
 
 def _call_name(call: AggregateCall) -> str:
+    """Return an aggregate as SQL, its columns without their relation."""
     argument, where, by = (None if e is None else _bare(e) for e in (call.argument, call.where, call.by))
     return aggregate_sql(replace(call, argument=argument, where=where, by=by))
 
@@ -129,18 +130,25 @@ def _group_key(syntax: exp.Expr, items: list[SelectItem], scope: Scope, context:
 
 def bind_aggregation(
     plan: N.Node, keys: list[Expression], items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
-    context: Context,
+    context: Context, joined: Sequence[N.Node] = (),
 ) -> tuple[N.Node, list[SelectItem], Expression | None]:  # fmt: skip
-    """Return the Aggregate node, and the SELECT list and HAVING rewritten to read its columns."""
+    """Return the Aggregate node, and the SELECT list and HAVING rewritten to read its columns.
+
+    Every group is joined with the one row of each of `joined`, the subqueries that are values.
+    """
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     calls = aggregates_in(wanted)
-    names = _names(keys, calls)
+    names = name_aggregate_columns(keys, calls)
     key_columns = tuple((names[k], k) for k in keys)
     call_columns = tuple((names[c], c) for c in calls)
-    node = N.Aggregate(plan, key_columns, call_columns)
-    replacement: Mapping[Expression, Expression] = {k: Column(name, k.type) for name, k in key_columns} | {
-        AggregateRef(c): Column(name, c.type) for name, c in call_columns
-    }
+    node: N.Node = N.Aggregate(plan, key_columns, call_columns)
+    for right in joined:
+        node = N.Join(node, right)
+    replacement: Mapping[Expression, Expression] = (
+        {k: Column(name, k.type) for name, k in key_columns}
+        | {AggregateRef(c): Column(name, c.type) for name, c in call_columns}
+        | {Column.to(f): Column.to(f) for right in joined for f in right.schema}
+    )
     rewritten = [
         SelectItem(i.alias, _over(i.expression, replacement, i.syntax, context), i.syntax)
         if not isinstance(i.expression, Literal)
@@ -152,7 +160,9 @@ def bind_aggregation(
     return node, named, condition
 
 
-def _names(keys: list[Expression], calls: list[AggregateCall]) -> dict[Expression | AggregateCall, str]:
+def name_aggregate_columns(
+    keys: Sequence[Expression], calls: Sequence[AggregateCall]
+) -> dict[Expression | AggregateCall, str]:
     """Return names for the columns of the Aggregate node: equal columns get equal names and can be shared."""
     taken: set[str] = set()
     names: dict[Expression | AggregateCall, str] = {}

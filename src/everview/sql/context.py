@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Column
+from everview.algebra.expressions import Column, Expression
 from everview.algebra.time import Chronon
 from everview.catalog import Catalog
 from everview.sql.expressions import ExpressionBinder
@@ -34,7 +34,8 @@ class Context:
 
     `now` is the instant of an ad hoc query; views have none, since they hold at all instants. With `stamped`,
     ISTREAM, DSTREAM and RSTREAM have a column for their instant; definitions of earlier releases have none.
-    `timeline` is the time line of FROM, if it has one.
+    `timeline` is the time line of FROM, if it has one; `subqueries` has the values of the subqueries of its
+    expressions, by the identity of their syntax.
     """
 
     script: Script
@@ -48,6 +49,7 @@ class Context:
     references: list[exp.Expr] = field(default_factory=list)
     stamped: bool = True
     timeline: Column | None = None
+    subqueries: Mapping[int, Expression] = field(default_factory=dict)
 
     def read_named(self, name: exp.Expr) -> BoundQuery:
         """Return what a name in the text stands for; note the place of a name of the catalog."""
@@ -65,4 +67,11 @@ class Context:
         return replace(self, outer=outer)
 
     def binder(self, scope: Scope, no_aggregates: str | None = None) -> ExpressionBinder:
-        return ExpressionBinder(self.script, scope, no_aggregates, now=self.now, timeline=self.timeline)
+        return ExpressionBinder(
+            self.script,
+            scope,
+            no_aggregates,
+            now=self.now,
+            timeline=self.timeline,
+            subqueries=self.subqueries,
+        )

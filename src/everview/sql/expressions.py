@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -56,7 +56,8 @@ class ExpressionBinder:
     """Binds expressions in a scope; where aggregates may not stand, `no_aggregates` says why.
 
     The arguments of aggregates are bound in a scope of their own, where one is given. `now` is the instant
-    of an ad hoc query; elsewhere there is none. `timeline` is that of the rows of FROM.
+    of an ad hoc query; elsewhere there is none. `timeline` is that of the rows of FROM. `subqueries` has the
+    values of subqueries, by the identity of their syntax.
     """
 
     script: Script
@@ -65,9 +66,12 @@ class ExpressionBinder:
     arguments: Scope | None = None
     now: Chronon | None = None
     timeline: Column | None = None
+    subqueries: Mapping[int, Expression] = field(default_factory=dict)
 
     def bind(self, node: exp.Expr) -> Expression:
         """Bind a syntax tree; an error has the place of the smallest tree that is wrong."""
+        if id(node) in self.subqueries:
+            return self.subqueries[id(node)]
         handler = _HANDLERS.get(type(node))
         if handler is None:
             raise self._refusal(node)
@@ -96,7 +100,7 @@ class ExpressionBinder:
             return self.script.error(
                 "a subquery cannot stand here",
                 node,
-                next_step="use it in FROM, or as a condition of WHERE joined by AND: IN (…), EXISTS (…)",
+                next_step="use it in FROM, in WHERE or in the SELECT list",
             )
         if isinstance(node, exp.SimilarTo):
             return self.script.error("SIMILAR TO is not available", node, next_step="use RLIKE")
@@ -317,10 +321,9 @@ class ExpressionBinder:
             raise self.script.error(f"{node.name} is no aggregate and takes neither * nor DISTINCT", node)
         if aggregates or is_other_aggregate(name):
             aggregate_function(name)  # raises, and says which there are
-        if any(isinstance(a, (exp.Query, ast.StreamFunctionSyntax)) for a in node.expressions):
-            raise self._refusal(
-                next(a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunctionSyntax)))
-            )
+        queries = [a for a in node.expressions if isinstance(a, (exp.Query, ast.StreamFunctionSyntax))]
+        if queries and id(queries[0]) not in self.subqueries:
+            raise self._refusal(queries[0])
         self._require_function(node)
         arguments = tuple(self.bind(a) for a in node.expressions)
         if len(arguments) > 1 and name in _COMPARING:

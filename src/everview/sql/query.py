@@ -22,6 +22,7 @@ from everview.sql.renaming import rename_columns, select_columns
 from everview.sql.scope import Named, Scope
 from everview.sql.selecting import bind_items
 from everview.sql.subqueries import as_subquery, join_subquery, split_conditions
+from everview.sql.subquery_values import SubqueryValues, has_aggregates
 from everview.sql.values import bind_values
 
 
@@ -87,6 +88,8 @@ def bind_select(
     plan = bind_where(plan, scope, conditions, context)
     line = plan.schema.timeline
     context = replace(context, timeline=None if line is None else Column.to(line))
+    values = _attach_values(node, plan, scope, context)
+    plan, context = values.plan, values.context
     items = bind_items(node, scope, context)
     having = _having(node, items, scope, context)
     sorting = bind_order(order, items, scope, context)
@@ -99,7 +102,7 @@ def bind_select(
     items += qualify
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     if node.args.get("group") is not None or aggregates_in(wanted):
-        plan, items, condition = bind_aggregation(plan, keys, items, having, context)
+        plan, items, condition = bind_aggregation(plan, keys, items, having, context, values.above)
         if condition is not None:
             plan = N.Filter(plan, condition)
     elif having is not None:
@@ -126,14 +129,24 @@ def bind_select(
     return BoundQuery(N.Distinct(query.plan), names), sorting.keys
 
 
+def _attach_values(node: exp.Select, plan: N.Node, scope: Scope, context: Context) -> SubqueryValues:
+    """Join the plan with the subqueries that are values in the SELECT list and in HAVING."""
+    having = node.args.get("having")
+    places = [*node.expressions, *([having.this] if having is not None else [])]
+    grouped = node.args.get("group") is not None or any(map(has_aggregates, places))
+    return SubqueryValues(plan, scope, context, grouped).attach(places)
+
+
 def bind_where(plan: N.Node, scope: Scope, conditions: list[exp.Expr], context: Context) -> N.Node:
     """Return the plan with the conditions of WHERE."""
     nested = [s for c in conditions if (s := as_subquery(c)) is not None]
     for number, condition in enumerate(nested, 1):
         plan = join_subquery(plan, condition, scope, context, number)
-    binder = context.binder(scope, "WHERE")
-    bound = [binder.condition(c, "WHERE") for c in conditions if as_subquery(c) is None]
-    return N.Filter(plan, conjunction(bound)) if bound else plan
+    others = [c for c in conditions if as_subquery(c) is None]
+    values = SubqueryValues(plan, scope, context).attach(others)
+    binder = values.context.binder(scope, "WHERE")
+    bound = [binder.condition(c, "WHERE") for c in others]
+    return N.Filter(values.plan, conjunction(bound)) if bound else plan
 
 
 def _having(

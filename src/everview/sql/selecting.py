@@ -25,6 +25,8 @@ def bind_items(node: exp.Select, scope: Scope, context: Context) -> list[SelectI
             alias = _written_name(syntax, expression, scope)
         if isinstance(syntax, (exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate)):
             alias = _clock_name(syntax)
+        if isinstance(syntax, exp.Subquery):
+            alias = "scalarsubquery()"
         items.append(SelectItem(alias, expression, syntax))
     if not items:
         raise context.script.error("SELECT needs at least one column", node)

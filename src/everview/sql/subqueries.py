@@ -5,7 +5,7 @@ A condition of the subquery that refers to the outer query becomes part of the j
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -59,13 +59,24 @@ def as_subquery(condition: exp.Expr) -> SubqueryCondition | None:
         inner = as_subquery(condition.this)
         return None if inner is None else SubqueryCondition(inner.query, inner.operands, not inner.negated)
     if isinstance(condition, exp.Exists):
-        return SubqueryCondition(_unwrap_query(condition.this), (), False)
-    query = _query_of(condition) if isinstance(condition, exp.In) else None
+        return SubqueryCondition(query_without_brackets(condition.this), (), False)
+    query, negated = _query_of(condition) if isinstance(condition, exp.In) else None, False
+    if query is None:
+        query, negated = _equal_to(condition), isinstance(condition, exp.NEQ)
     if query is None:
         return None
     operand = condition.this
     operands = tuple(operand.expressions) if isinstance(operand, exp.Tuple) else (operand,)
-    return SubqueryCondition(_unwrap_query(query), operands, False)
+    return SubqueryCondition(query_without_brackets(query), operands, negated)
+
+
+def _equal_to(condition: exp.Expr) -> exp.Expr | None:
+    """Return the query of = ANY (SELECT …), which is IN, and of <> ALL (SELECT …), which is NOT IN."""
+    for kind, quantifier in ((exp.EQ, exp.Any), (exp.NEQ, exp.All)):
+        if isinstance(condition, kind) and isinstance(condition.expression, quantifier):
+            found: exp.Expr = condition.expression.this
+            return found if isinstance(found, exp.Query) else None
+    return None
 
 
 def _query_of(condition: exp.In) -> exp.Expr | None:
@@ -74,7 +85,7 @@ def _query_of(condition: exp.In) -> exp.Expr | None:
     return first if isinstance(first, exp.Values) else condition.args.get("query")
 
 
-def _unwrap_query(query: exp.Expr) -> exp.Expr:
+def query_without_brackets(query: exp.Expr) -> exp.Expr:
     """Return a query without the brackets around it, if nothing stands behind them."""
     while isinstance(query, (exp.Subquery, exp.Paren)) and not has_relation_parts(query):
         if query.args.get("with_") or has_first_rows(query):
@@ -118,21 +129,13 @@ def _right_side(
     condition: SubqueryCondition, scope: Scope, context: Context, name: str
 ) -> tuple[N.Node, list[Column], list[Expression]]:
     """Return the subquery as a relation, its columns to compare with, and the correlated conditions."""
-    inner = context.inside(scope)
-    plain = _plain_select(condition.query, inner)
+    plain = _plain_select(condition.query, context.inside(scope))
     if plain is None:
-        try:
-            query = context.bind_query(condition.query, context.inside(None)).plan
-        except EverviewError:
-            if (outward := _outward(condition.query, scope)) is not None:
-                raise context.script.error(
-                    "only a plain SELECT … FROM … WHERE … can speak of the query around it", outward
-                ) from None
-            raise
+        query = _bind_uncorrelated(condition.query, scope, context)
         _require_count(condition, len(query.schema), context)
         right = N.Alias(query, name)
         return right, [Column.to(f) for f in right.schema][: len(condition.operands)], []
-    below, outputs, correlated = plain
+    below, outputs, correlated = plain.plan, plain.outputs, plain.correlated
     if condition.operands:
         _require_count(condition, len(outputs), context)
     else:
@@ -146,6 +149,41 @@ def _right_side(
     there = {e: Column(n, e.type, name) for n, e in zip(names, needed, strict=True)}
     moved = [_move_condition(c, there) for c in correlated]
     return right, [there[o] for o in outputs], moved
+
+
+def _bind_uncorrelated(query: exp.Expr, scope: Scope, context: Context) -> N.Node:
+    """Return the plan of a subquery that cannot speak of the query around it, and why if it does."""
+    try:
+        return context.bind_query(query, context.inside(None)).plan
+    except EverviewError:
+        if (outward := _outward(query, scope)) is not None:
+            raise context.script.error(
+                "only a plain SELECT … FROM … WHERE … can speak of the query around it", outward
+            ) from None
+        raise
+
+
+@dataclass(frozen=True)
+class InnerQuery:
+    """A subquery: its FROM and WHERE as a plan, its columns, its conditions on the query around it.
+
+    `relation` is its only relation, if nothing else restricts that.
+    """
+
+    plan: N.Node
+    outputs: list[Expression]
+    correlated: list[Expression] = field(default_factory=list)
+    relation: N.Node | None = None
+
+
+def bind_inner_query(query: exp.Expr, scope: Scope, context: Context, aggregates: bool = False) -> InnerQuery:
+    """Return a subquery; `aggregates`: its columns may be aggregates of all its rows."""
+    context = replace(context, subqueries={})
+    plain = _plain_select(query, context.inside(scope), aggregates)
+    if plain is not None:
+        return plain
+    plan = N.Alias(_bind_uncorrelated(query, scope, context), "_q")
+    return InnerQuery(plan, [Column.to(f) for f in plan.schema])
 
 
 def _require_count(condition: SubqueryCondition, found: int, context: Context) -> None:
@@ -164,12 +202,10 @@ def _outward(query: exp.Expr, scope: Scope) -> exp.Column | None:
     return next((c for c in query.find_all(exp.Column) if c.table.casefold() in around), None)
 
 
-def _plain_select(
-    query: exp.Expr, context: Context
-) -> tuple[N.Node, list[Expression], list[Expression]] | None:
-    """Return a SELECT without grouping or set operations: its FROM and WHERE, its columns, its correlations.
+def _plain_select(query: exp.Expr, context: Context, aggregates: bool = False) -> InnerQuery | None:
+    """Return a SELECT without grouping or set operations; None for any other query.
 
-    None for any other query, which then cannot be correlated.
+    Another query cannot be correlated. With `aggregates`, the columns may be aggregates.
     """
     while isinstance(query, exp.Subquery) and not has_relation_parts(query) and not has_first_rows(query):
         context = bind_with(query, context)
@@ -181,6 +217,9 @@ def _plain_select(
     context = bind_with(query, context)
     conditions = split_conditions(query.args["where"].this if query.args.get("where") else None)
     plan, scope, rest = bind_from(query, context, conditions)
+    relation = plan
+    line = plan.schema.timeline
+    context = replace(context, timeline=None if line is None else Column.to(line))
     binder = context.binder(scope, "WHERE")
     correlated: list[Expression] = []
     own: list[Expression] = []
@@ -197,15 +236,15 @@ def _plain_select(
         plan = join_subquery(plan, below, scope, context, number)
     if own:
         plan = N.Filter(plan, conjunction(own))
-    outputs = _outputs(query, scope, context)
-    return None if outputs is None else (plan, outputs, correlated)
+    outputs = _outputs(query, scope, context, aggregates)
+    return None if outputs is None else InnerQuery(plan, outputs, correlated, relation)
 
 
-def _outputs(query: exp.Select, scope: Scope, context: Context) -> list[Expression] | None:
-    """Return the SELECT list; None where it aggregates."""
+def _outputs(query: exp.Select, scope: Scope, context: Context, aggregates: bool) -> list[Expression] | None:
+    """Return the SELECT list; None where it aggregates, and is not to."""
     outputs = [item.expression for item in bind_items(query, scope, context)]
     if aggregates_in(outputs):
-        return None
+        return outputs if aggregates else None
     if any(isinstance(p, OuterColumn) for o in outputs for p in o.walk()):
         raise context.script.error(
             "the SELECT list of a subquery cannot use columns of the query around it", query,
