@@ -116,7 +116,12 @@ def join_subquery(
     refuse_non_retroactive(plan, right, condition.query, context)
     made = N.AntiJoin if condition.negated else N.SemiJoin
     with context.script.blame(condition.query):
-        return made(plan, right, theta)
+        return made(with_a_column(plan), right, theta)
+
+
+def with_a_column(plan: N.Node) -> N.Node:
+    """Return a plan to join: that of a SELECT without FROM has no columns."""
+    return plan if len(plan.schema) else N.Project(plan, (("_one", Literal(1, INT)),))
 
 
 def _fresh(number: int, scope: Scope) -> str:

@@ -30,19 +30,19 @@ from everview.algebra.expressions import (
     conjunction,
     substitute,
 )
-from everview.algebra.types import BIGINT, BOOLEAN, INT
+from everview.algebra.types import BIGINT, BOOLEAN
 from everview.sql.aggregate_calls import AggregateRef
 from everview.sql.aggregation import aggregates_in, name_aggregate_columns
 from everview.sql.context import Context
 from everview.sql.joins import refuse_non_retroactive
 from everview.sql.scope import OuterColumn, Scope
-from everview.sql.subqueries import InnerQuery, bind_inner_query, query_without_brackets
+from everview.sql.subqueries import InnerQuery, bind_inner_query, query_without_brackets, with_a_column
 
 _COMPARISONS: dict[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
 _COUNTS = ("count", "count_if")
-_ZERO, _ONE = Literal(0, BIGINT), Literal(1, INT)
+_ZERO = Literal(0, BIGINT)
 _YES, _NO = Literal(True, BOOLEAN), Literal(False, BOOLEAN)
 
 
@@ -173,7 +173,7 @@ class SubqueryValues:
                 right: N.Node = _aggregate(inner.plan, (), named, name)
                 refuse_non_retroactive(self.plan, right, node, self.context)
                 if below:
-                    self.plan = N.Join(_with_a_column(self.plan), right)
+                    self.plan = N.Join(with_a_column(self.plan), right)
                 else:
                     self.above.append(right)
                 return [Column(n, c.type, name) for n, c in named]
@@ -210,7 +210,7 @@ class SubqueryValues:
         values = N.Alias(N.Distinct(N.Project(self.plan, wanted)), f"{name}o")
         replacement = dict[Expression, Expression](columns.items())
         moved = conjunction([substitute(c, replacement) for c in inner.correlated])
-        joined = N.Join(values, _with_a_column(inner.plan), moved)
+        joined = N.Join(values, with_a_column(inner.plan), moved)
         calls = tuple((n, _substitute_call(c, replacement)) for n, c in named)
         keys = tuple((c.name, c) for c in columns.values())
         right = _aggregate(joined, keys, calls, name)
@@ -237,11 +237,6 @@ def _aggregate(
     columns = [(shown, Column(names[e], e.type)) for shown, e in keys]
     columns += [(shown, Column(names[c], c.type)) for shown, c in calls]
     return N.Alias(N.Project(node, tuple(columns)), name)
-
-
-def _with_a_column(plan: N.Node) -> N.Node:
-    """Return a plan to join: that of a SELECT without FROM has no columns."""
-    return plan if len(plan.schema) else N.Project(plan, (("_one", _ONE),))
 
 
 def _find_subqueries(node: exp.Expr, inside: bool = False) -> Iterator[tuple[exp.Expr, bool]]:
