@@ -117,6 +117,15 @@ JOINS = [
     f"SELECT k, w FROM (SELECT k, v AS w FROM {S5}) AS a NATURAL JOIN (SELECT k, ts FROM {R9}) AS b",
 ]  # fmt: skip
 
+GROUPINGS: list[str | Case] = [
+    f"SELECT k, v, COUNT(*) AS n, GROUPING(k) AS a, GROUPING(v) AS b FROM {S9} GROUP BY ROLLUP (k, v)",
+    f"SELECT k, v, SUM(v) AS n FROM {S9} GROUP BY CUBE (k, v)",
+    f"SELECT k, v, MAX(ts) AS n FROM {S9} GROUP BY GROUPING SETS ((k, v), (v), ()) HAVING COUNT(*) > 1",
+    f"SELECT k, v, COUNT(*) AS n FROM {S9} GROUP BY k, ROLLUP (v)",
+    f"SELECT k + 1 AS j, CASE WHEN GROUPING(k + 1) = 1 THEN 'all' END AS w, COUNT(*) AS n FROM {S9}"
+    " GROUP BY ROLLUP (k + 1)",
+]
+
 VALUES_OF_SUBQUERIES: list[str | Case] = [
     f"SELECT k, v - (SELECT AVG(v) FROM {R9}) AS d FROM {S5}",
     f"SELECT k, v FROM {S5} WHERE v > (SELECT AVG(v) FROM {R9})",
@@ -361,6 +370,7 @@ TOPICS = {
     "join": JOINS,
     "subquery": SUBQUERIES,
     "value of a subquery": VALUES_OF_SUBQUERIES,
+    "grouping sets": GROUPINGS,
     "set operation": SET_OPERATIONS,
     "aggregate": AGGREGATES,
     "nested": NESTED,

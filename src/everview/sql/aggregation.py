@@ -13,6 +13,14 @@ from everview.algebra.expressions import Column, Expression, Literal, substitute
 from everview.algebra.text import Written, aggregate_sql, expression_sql, name_rank, name_sql
 from everview.sql.aggregate_calls import AggregateRef
 from everview.sql.context import Context
+from everview.sql.grouping_sets import (
+    MOST_SETS,
+    GroupingRef,
+    count_sets,
+    for_one_set,
+    sets_of_keys,
+    unite_sets,
+)
 from everview.sql.literals import whole_number
 from everview.sql.over import RankRef
 from everview.sql.scope import OuterColumn, Scope
@@ -52,6 +60,8 @@ def _bare(expression: Expression) -> Expression:
             shown[part] = Column(part.name, part.type)
         elif isinstance(part, AggregateRef):
             shown[part] = Written(_written_name(part), part.type)
+        elif isinstance(part, GroupingRef):
+            shown[part] = Written(f"grouping({expression_sql(_bare(part.key))})", part.type)
         elif isinstance(part, RankRef):
             shown[part] = Written(_rank_name(part), part.type)
     return substitute(expression, shown)
@@ -82,9 +92,6 @@ def _call_name(call: AggregateCall) -> str:
     return aggregate_sql(replace(call, argument=argument, where=where, by=by))
 
 
-_SEVERAL_GROUPINGS = ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (exp.Rollup, "ROLLUP"))
-
-
 def aggregates_in(expressions: Sequence[Expression]) -> list[AggregateCall]:
     """Return the different aggregates, in the order in which they stand."""
     found = [p.call for e in expressions for p in e.walk() if isinstance(p, AggregateRef)]
@@ -97,16 +104,16 @@ def group_keys(
     """Return the expressions of GROUP BY: columns, aliases, positions or expressions."""
     if group is None:
         return []
-    for part in group.walk():
-        words = next((w for kind, w in _SEVERAL_GROUPINGS if isinstance(part, kind)), None)
-        if words is not None:
-            raise context.script.error(
-                f"{words} is not available", group, next_step="UNION ALL one SELECT for each grouping"
-            )
     if group.args.get("all"):
         return [i.expression for i in items if not aggregates_in([i.expression])]
+    return _bind_keys(group.expressions, items, scope, context)
+
+
+def _bind_keys(
+    syntaxes: Sequence[exp.Expr], items: list[SelectItem], scope: Scope, context: Context
+) -> list[Expression]:
     keys = []
-    for syntax in group.expressions:
+    for syntax in syntaxes:
         key = _group_key(syntax, items, scope, context)
         if aggregates_in([key]):
             raise context.script.error("GROUP BY cannot hold an aggregate", syntax)
@@ -158,6 +165,47 @@ def bind_aggregation(
     named = [SelectItem(i.name, r.expression, i.syntax) for i, r in zip(items, rewritten, strict=True)]
     condition = None if having is None else _over(having[0], replacement, having[1], context)
     return node, named, condition
+
+
+def bind_groupings(
+    plan: N.Node, group: exp.Group, items: list[SelectItem], having: tuple[Expression, exp.Expr] | None,
+    scope: Scope, context: Context, joined: Sequence[N.Node] = (),
+) -> tuple[N.Node, list[SelectItem]]:  # fmt: skip
+    """Return the union of the aggregations of GROUPING SETS, ROLLUP or CUBE, and the SELECT list over it."""
+    if count_sets(group) > MOST_SETS:
+        raise context.script.error(
+            f"this GROUP BY has {count_sets(group)} sets of keys, and {MOST_SETS} is the most",
+            group,
+            next_step="write the sets that are wanted: GROUPING SETS ((a, b), (a), ())",
+        )
+    sets = [_bind_keys(syntaxes, items, scope, context) for syntaxes in sets_of_keys(group)]
+    every = list(dict.fromkeys(key for keys in sets for key in keys))
+    require_keys_of_grouping(items, having, every, context)
+    branches = []
+    for keys in sets:
+        own = [SelectItem(i.name, for_one_set(i.expression, keys, every), i.syntax) for i in items]
+        condition = None if having is None else (for_one_set(having[0], keys, every), having[1])
+        node, found, kept = bind_aggregation(plan, keys, own, condition, context, joined)
+        branches.append((node if kept is None else N.Filter(node, kept), [i.expression for i in found]))
+    united, columns = unite_sets(branches)
+    return united, [SelectItem(i.name, c, i.syntax) for i, c in zip(items, columns, strict=True)]
+
+
+def require_keys_of_grouping(
+    items: list[SelectItem],
+    having: tuple[Expression, exp.Expr] | None,
+    keys: Sequence[Expression],
+    context: Context,
+) -> None:
+    """Refuse GROUPING of what is no key of several groupings."""
+    places = [(i.expression, i.syntax) for i in items] + ([having] if having is not None else [])
+    for expression, syntax in places:
+        if any(isinstance(p, GroupingRef) and p.key not in keys for p in expression.walk()):
+            raise context.script.error(
+                "GROUPING takes a key of GROUPING SETS, ROLLUP or CUBE",
+                syntax,
+                next_step="leave it out, or add the key to GROUP BY",
+            )
 
 
 def name_aggregate_columns(

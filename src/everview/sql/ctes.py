@@ -14,7 +14,11 @@ def bind_with(node: exp.Expr, context: Context) -> Context:
     if clause is None:
         return context
     if clause.args.get("recursive"):
-        raise context.script.error("WITH RECURSIVE is not available", clause)
+        raise context.script.error(
+            "WITH RECURSIVE is not available: nothing bounds how often it repeats, nor its state",
+            clause,
+            next_step="write as many joins as there are levels, or join in several views over each other",
+        )
     for cte in clause.expressions:
         query = context.bind_query(cte.this, context.inside(None))
         alias = cte.args["alias"]

@@ -41,6 +41,7 @@ from everview.errors import AlgebraError, EverviewError, SqlError, nearest
 from everview.sql import ast
 from everview.sql.aggregate_calls import bind_aggregate, bind_filtered
 from everview.sql.constants import find_wrong_constant
+from everview.sql.grouping_sets import bind_grouping
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
 from everview.sql.over import bind_over
 from everview.sql.promotion import as_text_if_mixed, is_text_literal, text_targets
@@ -308,6 +309,8 @@ class ExpressionBinder:
         name = node.name.casefold()
         if name in CLOCKS:
             return self.clock(node)
+        if name == "grouping" and self.no_aggregates is None:
+            return bind_grouping(self, node)
         if is_aggregate(name):
             return bind_aggregate(self, node, None)
         if name.upper() in STREAM_FUNCTIONS:

@@ -10,9 +10,17 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression, SortKey, conjunction
 from everview.algebra.time import Grid
 from everview.sql import ast
-from everview.sql.aggregation import SelectItem, aggregates_in, bind_aggregation, group_keys
+from everview.sql.aggregation import (
+    SelectItem,
+    aggregates_in,
+    bind_aggregation,
+    bind_groupings,
+    group_keys,
+    require_keys_of_grouping,
+)
 from everview.sql.context import BoundQuery, Context
 from everview.sql.ctes import bind_with
+from everview.sql.grouping_sets import has_grouping_sets
 from everview.sql.joins import bind_from, bind_item, has_relation_parts
 from everview.sql.limits import bind_part
 from everview.sql.ordering import bind_order, bind_order_of_answer
@@ -93,7 +101,11 @@ def bind_select(
     items = bind_items(node, scope, context)
     having = _having(node, items, scope, context)
     sorting = bind_order(order, items, scope, context)
-    keys = group_keys(node.args.get("group"), items, scope, context)
+    group = node.args.get("group")
+    several = group if group is not None and has_grouping_sets(group) else None
+    keys = group_keys(group, items, scope, context) if several is None else []
+    if several is None:
+        require_keys_of_grouping([*items, *sorting.items], having, [], context)
     selected = len(items)
     qualify = _qualify(node, items, scope, context)
     on = _distinct_on(node, items, scope, context)
@@ -101,7 +113,14 @@ def bind_select(
     places = [_place(item, items) for item in on]
     items += qualify
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
-    if node.args.get("group") is not None or aggregates_in(wanted):
+    if several is not None:
+        if ranks_in(wanted):
+            raise context.script.error(
+                "OVER (…) cannot stand beside GROUPING SETS, ROLLUP or CUBE", node,
+                next_step="group in a subquery of FROM, and rank its rows",
+            )  # fmt: skip
+        plan, items = bind_groupings(plan, several, items, having, scope, context, values.above)
+    elif group is not None or aggregates_in(wanted):
         plan, items, condition = bind_aggregation(plan, keys, items, having, context, values.above)
         if condition is not None:
             plan = N.Filter(plan, condition)
