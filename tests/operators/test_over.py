@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,9 +14,11 @@ from everview.algebra.changes import Record
 from everview.algebra.expressions import SortKey
 from everview.algebra.over import FRAME_VALUES, OVER_AGGREGATES, SHIFT_FUNCTIONS, Over, OverCall, OverFrame
 from everview.algebra.schema import Schema
+from everview.algebra.time import INFINITY
 from everview.algebra.types import BIGINT, DOUBLE, STRING, DataType, decimal
 from everview.operators import OverColumn, OverOperator, ScanOperator
 from everview.operators.columnar import standings
+from everview.operators.columnar.frame import Slice, make_frame
 from everview.operators.columnar.standings import SortColumn
 from tests.operators.harness import Input, check_operator, each_seed
 
@@ -93,10 +96,52 @@ def test_over(seeds: range, signed: bool) -> None:
 def test_over_a_few_leaves_at_a_time(seeds: range, signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too large to be worked out at once is divided; that changes no result."""
     monkeypatch.setattr(standings, "_MOST", 3)
-    monkeypatch.setattr(standings, "_FEW_LEAVES", 4)
+    monkeypatch.setattr(standings, "_MOST_NEAR", 3)
+    monkeypatch.setattr(standings, "_FEW_LEAVES", 3)
     for seed in seeds:
         operator, node = random_over(random.Random(seed))
         check_operator(seed, {"s": Input(COLUMNS, record, signed)}, operator, node)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        OverColumn("lag", 1, None),
+        OverColumn("sum", 1, OverFrame("ROWS", -4, 0)),
+        OverColumn("max", 1, OverFrame("RANGE", -4, 1)),
+        OverColumn("count", None, OverFrame("RANGE", 0, 0)),
+    ],
+    ids=lambda call: call.function,
+)
+def test_work_follows_the_reach_of_frames(call: OverColumn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places that a step looks at depend on its rows and the frames, not on the size of the partition."""
+    order = (SortColumn(0, descending=False, nulls_first=True),)
+    operator = OverOperator(ScanOperator("s", (BIGINT, BIGINT)), 2, (), order, (call,), (BIGINT,))
+    looked_at: list[int] = []
+    place = standings._place
+
+    def count(*given: Any) -> standings.Standings:
+        found = place(*given)
+        looked_at.append(len(found.numbers))
+        return found
+
+    monkeypatch.setattr(standings, "_place", count)
+
+    def append(kept: int) -> int:
+        """Return how many places a step of ten rows behind so many looks at."""
+        rows = make_frame(
+            {"c0": list(range(kept)), "c1": list(range(kept))}, [(i + 1, INFINITY, 1) for i in range(kept)]
+        )
+        state = {**operator.empty_state([rows]), "rows": rows}
+        new = make_frame(
+            {"c0": [kept + i for i in range(10)], "c1": [0] * 10},
+            [(kept + 1 + i, INFINITY, 1) for i in range(10)],
+        )
+        looked_at.clear()
+        assert operator.increment([new], state, Slice(kept, kept + 10)).output.height >= 10
+        return sum(looked_at)
+
+    assert append(1000) == append(20) <= 20 * 11
 
 
 @pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "stddev", "last_value"])

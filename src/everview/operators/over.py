@@ -51,9 +51,11 @@ from everview.operators.columnar.row_frames import (
     frame_stretches,
     greatest_in_stretches,
     places_from,
+    reach_of_frames,
 )
 from everview.operators.columnar.standings import (
     OrderedRecords,
+    Reach,
     SortColumn,
     Standings,
     find_pieces,
@@ -81,6 +83,18 @@ class OverColumn:
     @property
     def is_extreme(self) -> bool:
         return self.function in ("min", "max")
+
+    @property
+    def span(self) -> tuple[str, int] | None:
+        """How far from a row others can matter that share a frame with it: ROWS or RANGE, and how many.
+
+        None: all rows of the partition may.
+        """
+        if self.frame is None:
+            return None if self.skips_nulls else ("ROWS", abs(self.offset))
+        if self.frame.start is None or self.frame.end is None:
+            return None
+        return self.frame.unit, max(0, -self.frame.start) + max(0, self.frame.end)
 
     def reach(self, rows: float) -> float:
         """Return of how many rows of a partition of so many rows the value depends on one of them, about."""
@@ -180,13 +194,28 @@ class OverOperator(StatefulOperator):
         pieces = find_pieces(found.rows, records, found.count, slice_)
         changed = [
             self._changes(found.rows, places, records, slice_.b0)
-            for places in find_places(pieces, records, None, whole=True)
+            for places in find_places(pieces, records, None, True, self._reach(found.rows, records))
         ]
         output = stack_frames(changed) if changed else self._nothing(rows)
         return Increment(
             name_by_position(output),
             {"rows": sort_by_key(rows, keys), "queue": future_events(rows, keys, slice_)},
         )
+
+    def _distance_key(self, rows: Frame) -> DistanceKey:
+        (by,) = self.order
+        return DistanceKey.of(rows[column(by.position)], by.descending, by.nulls_first)
+
+    def _reach(self, rows: Frame, records: OrderedRecords) -> Reach | None:
+        """Return how far from a change rows can have another value, or be needed for one; None: all rows."""
+        spans = [call.span for call in self.calls]
+        if any(span is None for span in spans):
+            return None
+        counted = min(max((span for unit, span in filter(None, spans) if unit == "ROWS"), default=0), 2**62)
+        distances = [span for unit, span in filter(None, spans) if unit == "RANGE"]
+        distance = min(max(distances), 2**63 - 1) if distances else None
+        key = self._distance_key(rows) if distance else None
+        return reach_of_frames(counted, distance, records, key)
 
     def _record(self, rows: Frame) -> list[str]:
         return [*(column(i) for i in range(self.width)), *([MEMBER] if MEMBER in rows.columns else [])]
@@ -221,10 +250,7 @@ class OverOperator(StatefulOperator):
         """Return the values of a function at each place."""
         if call.frame is None:
             return _shifted_values(call, rows, placed)
-        key = None
-        if call.frame.by_distance:
-            (by,) = self.order
-            key = DistanceKey.of(rows[column(by.position)], by.descending, by.nulls_first)
+        key = self._distance_key(rows) if call.frame.by_distance else None
         low, high = frame_stretches(call.frame, placed, key)
         if call.is_extreme:
             return _extreme_values(call, rows, placed, low, high)

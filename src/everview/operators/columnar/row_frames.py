@@ -14,7 +14,7 @@ from everview.algebra.over import OverFrame
 from everview.operators.columnar.frame import group_starts
 from everview.operators.columnar.hashing import Ints
 from everview.operators.columnar.lazy import np, pl
-from everview.operators.columnar.standings import OrderedRecords, Standings, order_records
+from everview.operators.columnar.standings import OrderedRecords, Reach, Standings, order_records
 from everview.operators.columnar.timeline import Bools
 
 
@@ -115,6 +115,25 @@ class _Distances:
         wanted[overflow] = 0 if distance < 0 else len(self._known)
         found = np.searchsorted(self._lines, self._placed.leaves * self._span + wanted + 1)
         return np.where(self._nulls, self._placed.last_peers if behind else self._placed.first_peers, found)
+
+
+def reach_of_frames(
+    rows: int, distance: int | None, records: OrderedRecords, key: DistanceKey | None
+) -> Reach:
+    """Return how far a change matters to frames of so many rows, and of a distance of the sort key.
+
+    A distance of 0 are the peers, None is no distance.
+    """
+    if distance is None:
+        return Reach(rows)
+    peers = _stretches(group_starts(records.peers))
+    if not distance or key is None:
+        return Reach(rows, *peers)
+    ones = np.ones(len(records.rows), dtype=np.int64)
+    near = _Distances(
+        PlacedRows(records.parts, records.rows, ones, *_stretches(group_starts(records.parts)), *peers), key
+    )
+    return Reach(rows, near.find(-distance, behind=False), near.find(distance, behind=True))
 
 
 @dataclass(frozen=True)
