@@ -135,7 +135,7 @@ def test_random_queries(sqls: list[str], seed: int, strategy: str) -> None:
     check(plans, seed, strategy)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.topic == "rank"], ids=lambda c: c.sql)
+@pytest.mark.parametrize("case", [c for c in CASES if c.topic in ("rank", "over")], ids=lambda c: c.sql)
 def test_rewritten_rankings(case) -> None:  # type: ignore[no-untyped-def]
     """With rules a condition on a rank becomes a limit, and rows that cannot come within it are dropped."""
     plan = rewrite(plan_of(case.sql, CATALOG)).plan

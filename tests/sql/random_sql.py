@@ -152,21 +152,21 @@ def _select(
 def _ranked(
     draw: Draw, names: Names, text: str, scope: list[Column]
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Ranks, a condition on one, or LIMIT; ties of ROW_NUMBER and LIMIT are broken by all columns."""
+    """Ranks, functions over frames, a condition on one, or LIMIT; ties are broken by all columns."""
     if draw(st.integers(0, 2)) == 0:
         chosen = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=3, unique=True))
         items = [(f"{c.sql} AS {names.new('x')}", c.kind) for c in chosen]
         order = ", ".join(f"{name}{draw(_DIRECTIONS)}" for name, _ in _outputs(items))
         limit = draw(st.sampled_from(["LIMIT 1", "LIMIT 3", "LIMIT 2 OFFSET 1"]))
         return f"SELECT {', '.join(i for i, _ in items)} {text} ORDER BY {order} {limit}", _outputs(items)
-    rank = _rank(draw, scope)
+    rank = _rank(draw, scope) if draw(st.booleans()) else _over(draw, scope)
     chosen = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=2, unique=True))
     items = [(f"{c.sql} AS {names.new('x')}", c.kind) for c in chosen]
     if draw(st.booleans()):
         items.append((f"{rank} AS {names.new('x')}", "number"))
     elif draw(st.booleans()):
         items.append((f"{_rank(draw, scope)} AS {names.new('x')}", "number"))
-    if draw(st.integers(0, 3)) or not items[-1][0].startswith(("RANK", "DENSE", "ROW")):
+    if draw(st.integers(0, 3)) or " OVER (" not in items[-1][0]:
         limit = draw(st.sampled_from(["<= 1", "= 1", "< 3", "<= 2", "= 2", "> 1"]))
         text += f" QUALIFY {rank} {limit}"
         if draw(st.integers(0, 2)) == 0:
@@ -186,6 +186,34 @@ def _rank(draw: Draw, scope: list[Column]) -> str:
         keys += [f"{c.sql} NULLS FIRST" for c in scope if c not in order]
     by = f"PARTITION BY {', '.join(c.sql for c in partition)} " if partition else ""
     return f"{function}() OVER ({by}ORDER BY {', '.join(keys)})"
+
+
+_FRAMES = st.sampled_from(
+    [
+        "",
+        "ROWS 1 PRECEDING",
+        "ROWS UNBOUNDED PRECEDING",
+        "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
+        "ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
+        "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    ]
+)
+
+
+def _over(draw: Draw, scope: list[Column]) -> str:
+    """A number from other rows of a partition: ties are broken by all columns where they matter."""
+    numbers = [c for c in scope if c.kind == "number"]
+    function = draw(
+        st.sampled_from(["LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "COUNT", "SUM", "MIN", "MAX"])
+    )
+    argument = draw(st.sampled_from(numbers)).sql if numbers else "1"
+    partition = draw(st.lists(st.sampled_from(scope), max_size=2, unique=True))
+    order = draw(st.lists(st.sampled_from(scope), min_size=1, max_size=2, unique=True))
+    keys = [f"{c.sql}{draw(_DIRECTIONS)}" for c in order]
+    keys += [f"{c.sql} NULLS FIRST" for c in scope if c not in order]
+    by = f"PARTITION BY {', '.join(c.sql for c in partition)} " if partition else ""
+    frame = "" if function in ("LAG", "LEAD") else draw(_FRAMES)
+    return f"{function}({argument}) OVER ({by}ORDER BY {', '.join(keys)} {frame})"
 
 
 def _outputs(items: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

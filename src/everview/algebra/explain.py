@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Column, Expression
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank, over_call_sql
 from everview.algebra.schema import Schema
 from everview.algebra.text import aggregate_sql, expression_sql, name_sql, over_sql
 from everview.algebra.time import duration_text, timestamp_sql
@@ -138,6 +138,12 @@ def _(node: Rank) -> str:
     ranks = ", ".join(_named(name, function) for name, function in node.ranks)
     limit = "" if node.limit is None else f" WHERE {node.limit.function} <= {node.limit.count}"
     return f"Rank{f' {ranks}' if ranks else ''} OVER ({over_sql(node.partition, node.order)}){limit}"
+
+
+@describe_node.register
+def _(node: Over) -> str:
+    calls = (_named(name, over_call_sql(call, node.partition, node.order)) for name, call in node.calls)
+    return f"Over {', '.join(calls)}"
 
 
 @describe_node.register

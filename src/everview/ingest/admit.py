@@ -32,7 +32,7 @@ from everview.ingest.replay import AcceptTask, FilesRead, Replay
 from everview.ingest.sources import open_source
 from everview.operators.base import column
 from everview.operators.columnar.frame import CHANGE, FROM, UNTIL, N
-from everview.plan.lower import bind_positions
+from everview.plan.positions import bind_positions
 from everview.storage.files import Files
 from everview.storage.manifest import Manifest
 

@@ -26,6 +26,7 @@ from everview.operators.latest_per_key import LatestPerKeyOperator
 from everview.operators.multiset import MultisetOperator
 from everview.operators.negate import NegateOperator
 from everview.operators.negative_tuples import NegativeTuplesOperator
+from everview.operators.over import OverColumn, OverOperator
 from everview.operators.project import ProjectOperator
 from everview.operators.rank import RankOperator
 from everview.operators.register import RegisterOperator
@@ -48,7 +49,8 @@ __all__ = [
     "DomainScanOperator", "EventOperator", "EventOutputOperator", "EventWait", "FilterOperator",
     "HoldOperator", "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator",
     "MatchOperator", "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator",
-    "OnceOperator", "Operator", "ProjectOperator", "RankOperator", "RegisterOperator",
+    "OnceOperator", "Operator", "OverColumn", "OverOperator", "ProjectOperator", "RankOperator",
+    "RegisterOperator",
     "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart",
     "StatefulOperator", "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "SyncedLatestOperator",
     "TimeWindowOperator",

@@ -31,7 +31,6 @@ from everview.operators.columnar.frame import (
     State,
     consolidate_frame,
     drop_ended,
-    group_starts,
     name_by_position,
 )
 from everview.operators.columnar.hashing import MEMBER, Ints
@@ -44,6 +43,7 @@ from everview.operators.columnar.partitions import (
     touched_rows,
     unique_events,
 )
+from everview.operators.columnar.place_changes import PlaceChanges, place_differences
 from everview.operators.columnar.standings import (
     OrderedRecords,
     SortColumn,
@@ -52,7 +52,6 @@ from everview.operators.columnar.standings import (
     find_places,
     order_records,
 )
-from everview.operators.columnar.timeline import next_instants
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +157,7 @@ class RankOperator(StatefulOperator):
         order = [(column(key.position), key.descending, key.nulls_first) for key in self.order]
         return order_records(rows, parts, order, [column(i) for i in range(self.width)])
 
-    def _changes(self, places: Standings, records: OrderedRecords, before: int) -> _Changes:
+    def _changes(self, places: Standings, records: OrderedRecords, before: int) -> PlaceChanges:
         """Return the rows that are emitted and retracted over some leaves."""
         counts, which = places.counts, np.arange(len(places.numbers))
         if self.limit is not None and self.limit.function == "row_number":
@@ -171,9 +170,9 @@ class RankOperator(StatefulOperator):
         for function, values in zip(self.ranks, ranks, strict=True):
             if function == "row_number":
                 values += copies
-        return _differences(places, records, which, ranks, counts, before)
+        return place_differences(places, records, which, ranks, counts, before)
 
-    def _emit(self, rows: Frame, records: OrderedRecords, changes: Iterable[_Changes]) -> Frame:
+    def _emit(self, rows: Frame, records: OrderedRecords, changes: Iterable[PlaceChanges]) -> Frame:
         record = [*(column(i) for i in range(self.width)), *([MEMBER] if MEMBER in rows.columns else [])]
         codes, ranks, *change = _concatenate(changes, len(self.ranks))
         beside = [pl.Series(f"={i}", values, pl.Int32) for i, values in enumerate(ranks)]
@@ -194,69 +193,13 @@ class RankOperator(StatefulOperator):
         return consolidate_frame(rows, bound)
 
 
-@dataclass(frozen=True)
-class _Changes:
-    """Rows that are emitted or retracted: code, ranks, begin, end, n; and codes shown before the slice."""
-
-    codes: Ints
-    ranks: list[Ints]
-    since: Ints
-    until: Ints
-    n: Ints
-    before: Ints
-
-
-def _differences(
-    places: Standings, records: OrderedRecords, which: Ints, ranks: list[Ints], counts: Ints, before: int
-) -> _Changes:
-    """Return how the counts of (record, ranks) differ from those at the first leaf of their partition.
-
-    `before` is the instant before the slice.
-    """
-    pieces = places.pieces
-    codes, leaves = places.codes[which], places.leaves[which]
-    shown_before = codes[pieces.times[leaves] == before]
-    order = np.lexsort((leaves, *reversed(ranks), codes))
-    codes, leaves, counts = codes[order], leaves[order], counts[order]
-    ranks = [values[order] for values in ranks]
-    starts = group_starts(codes)
-    for values in ranks:
-        starts[1:] |= values[1:] != values[:-1]
-    ids = np.cumsum(starts) - 1
-    parts = records.parts[codes]
-    first, last = pieces.starts[parts], pieces.starts[parts + 1]
-    # A row that is not there at the next leaf counts zero from there on.
-    following = np.full(len(ids), -1, dtype=np.int64)
-    following[:-1] = np.where(ids[1:] == ids[:-1], leaves[1:], -1)
-    gone = (following != leaves + 1) & (leaves + 1 < last)
-    at = np.repeat(np.arange(len(ids)), 1 + gone)
-    is_gap = np.zeros(len(at), dtype=bool)
-    is_gap[1:] = at[1:] == at[:-1]
-    was = np.zeros(int(ids[-1]) + 1 if len(ids) else 0, dtype=np.int64)
-    at_first = leaves == first
-    was[ids[at_first]] = counts[at_first]
-    differs = np.where(is_gap, 0, counts[at]) - was[ids[at]]
-    later = np.flatnonzero(is_gap | ~at_first[at])
-    at, is_gap, differs = at[later], is_gap[later], differs[later]
-    changed = np.ones(len(at), dtype=bool)
-    changed[1:] = (differs[1:] != differs[:-1]) | (ids[at][1:] != ids[at][:-1])
-    at, is_gap, differs = at[changed], is_gap[changed], differs[changed]
-    since = pieces.times[leaves[at] + is_gap]
-    until = next_instants(ids[at], since)
-    shown = np.flatnonzero(differs)
-    at = at[shown]
-    return _Changes(
-        codes[at], [values[at] for values in ranks], since[shown], until[shown], differs[shown], shown_before
-    )
-
-
-def _concatenate(changes: Iterable[_Changes], ranks: int) -> tuple[Ints, list[Ints], Ints, Ints, Ints]:
+def _concatenate(changes: Iterable[PlaceChanges], ranks: int) -> tuple[Ints, list[Ints], Ints, Ints, Ints]:
     nothing = np.zeros(0, dtype=np.int64)
-    none = _Changes(nothing, [nothing] * ranks, nothing, nothing, nothing, nothing)
+    none = PlaceChanges(nothing, [nothing] * ranks, nothing, nothing, nothing, nothing)
     every = [none, *changes]
     return (
         np.concatenate([c.codes for c in every]),
-        [np.concatenate([c.ranks[i] for c in every]) for i in range(ranks)],
+        [np.concatenate([c.values[i] for c in every]) for i in range(ranks)],
         np.concatenate([c.since for c in every]),
         np.concatenate([c.until for c in every]),
         np.concatenate([c.n for c in every]),
@@ -264,7 +207,7 @@ def _concatenate(changes: Iterable[_Changes], ranks: int) -> tuple[Ints, list[In
 
 
 def _newly_shown(
-    rows: Frame, records: OrderedRecords, is_new: np.ndarray, changes: Sequence[_Changes]
+    rows: Frame, records: OrderedRecords, is_new: np.ndarray, changes: Sequence[PlaceChanges]
 ) -> np.ndarray:
     """Return which rows are emitted and were not yet shown before: their ends are not yet in the queue."""
     emitted, before = np.zeros(len(records.rows), dtype=bool), np.zeros(len(records.rows), dtype=bool)

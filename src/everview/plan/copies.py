@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from everview.algebra import nodes as N
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.time import SECOND
 from everview.algebra.windows import Fixed, Range, Rows
 
@@ -80,6 +80,11 @@ def _(node: N.Filter) -> float:
 @_rows_held.register
 def _(node: N.Aggregate) -> float:
     return min(_rows_held(node.input), _VALUES ** len(node.keys))
+
+
+@_rows_held.register
+def _(node: Over) -> float:
+    return _rows_held(node.input)
 
 
 @_rows_held.register

@@ -359,6 +359,19 @@ def _(operator: P.RankOperator, inputs: Sequence[Flow], known: Statistics) -> Op
 
 
 @_estimate.register
+def _(operator: P.OverOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
+    """A change moves the rows whose frames it is in: all of its partition, those behind it, or a few."""
+    (flow,) = inputs
+    each = max(flow.holds / max(count_occurring(flow.distinct(operator.partition), flow.holds), 1.0), 1.0)
+    moved = 2 * max(min(call.reach(each), each) for call in operator.calls)
+    rate = flow.events * (1.0 + moved)
+    values = (*flow.values[: operator.width], *[flow.holds] * len(operator.calls))
+    state = {part.name: flow.holds if part.queue else flow.kept for part in operator.state}
+    made = Flow(rate, rate, flow.holds, flow.holds, values, flow.grain)
+    return _with_state(operator, made, inputs, state, flow.rate)
+
+
+@_estimate.register
 def _(operator: P.DistinctOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
     """δ* emits what is not yet covered, δ the changes between none and one."""
     (flow,) = inputs

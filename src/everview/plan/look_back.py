@@ -26,7 +26,7 @@ from everview.operators.columnar.frame import BEFORE_ALL
 _SNAPSHOT_REDUCIBLE = (
     P.AggregateOperator, P.BandJoinOperator, P.CopyCountsOperator, P.DistinctOperator, P.FilterOperator,
     P.JoinOperator, P.MultisetOperator, P.NegateOperator, P.NegativeTuplesOperator, P.ProjectOperator,
-    P.RankOperator, P.UnionOperator,
+    P.OverOperator, P.RankOperator, P.UnionOperator,
 )  # fmt: skip
 
 

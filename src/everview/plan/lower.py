@@ -13,8 +13,8 @@ from functools import singledispatch
 
 from everview import operators as P
 from everview.algebra import nodes as N
-from everview.algebra.expressions import Case, Column, Comparison, Expression, Literal, substitute
-from everview.algebra.over import Rank
+from everview.algebra.expressions import Case, Comparison, Expression, Literal
+from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Schema
 from everview.algebra.text import name_sql
 from everview.algebra.types import BOOLEAN, INT, DataType
@@ -23,10 +23,11 @@ from everview.errors import PlanError
 from everview.operators.aggregates.accumulators import AGGREGATE_FUNCTIONS, AggregateColumn
 from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
-from everview.operators.columnar.standings import SortColumn
 from everview.plan import lower_joins as joins
 from everview.plan.copies import estimate_copies
 from everview.plan.lower_joins import LoweredInput, cast_to
+from everview.plan.lower_over import lower_over, lower_rank
+from everview.plan.positions import bind_positions
 from everview.plan.strategies import find_strategy
 from everview.temporal.ages import age
 from everview.temporal.life import life
@@ -228,14 +229,6 @@ def _emits_open_rows(plan: P.Operator) -> bool:
     return False
 
 
-def bind_positions(expression: Expression, schema: Schema) -> Expression:
-    """Return the expression with its columns by position."""
-    by_position: dict[Expression, Expression] = {
-        Column.to(f): Column(P.column(i), f.type) for i, f in enumerate(schema)
-    }
-    return substitute(expression, by_position)
-
-
 def _set_inputs(node: N.Node, lower: Lowering) -> tuple[LoweredInput, LoweredInput]:
     """Return both inputs of a set operation, their values widened to the result's types."""
     sides = lower.lower_input(node.inputs[0], "left input"), lower.lower_input(node.inputs[1], "right input")
@@ -366,21 +359,13 @@ def _(node: N.Aggregate, lower: Lowering) -> P.Operator:
 @_lower_node.register
 def _(node: Rank, lower: Lowering) -> P.Operator:
     below = lower.lower_input(node.input)
-    schema, columns = node.input.schema, list[Expression](below.plan.columns)
-    for wanted in (*node.partition, *(key.expression for key in node.order)):
-        if (bound := bind_positions(wanted, schema)) not in columns:
-            columns.append(bound)
-    plan = below.plan if len(columns) == len(schema) else P.ProjectOperator(below.plan, tuple(columns))
-    partition = tuple(columns.index(bind_positions(e, schema)) for e in node.partition)
-    order = tuple(
-        SortColumn(columns.index(bind_positions(key.expression, schema)), key.descending, key.nulls_first)
-        for key in node.order
-    )
-    ranks = tuple(function for _, function in node.ranks)
-    rows = replace(below.rows, grows_groups=life(node).grows)
-    return P.RankOperator(
-        plan, len(schema), partition, order, ranks, node.limit, below.rows.signed, rows=(rows,)
-    )
+    return lower_rank(node, below.plan, below.rows)
+
+
+@_lower_node.register
+def _(node: Over, lower: Lowering) -> P.Operator:
+    below = lower.lower_input(node.input)
+    return lower_over(node, below.plan, below.rows)
 
 
 def compute_arguments(node: N.Aggregate, below: P.Operator) -> tuple[P.Operator, tuple[AggregateColumn, ...]]:

@@ -16,8 +16,9 @@ from everview.algebra.time import INFINITY
 from everview.operators.base import Growth, InputRows
 from everview.operators.columnar.frame import BEFORE_ALL
 from everview.plan import lower_joins as joins
-from everview.plan.lower import bind_positions, compute_arguments, positioned_condition, widen_columns
+from everview.plan.lower import compute_arguments, positioned_condition, widen_columns
 from everview.plan.lower_joins import LoweredInput, MatchedSides
+from everview.plan.positions import bind_positions
 from everview.temporal.clocks import Clock, Wait
 from everview.temporal.event_query import Timing
 from everview.temporal.waits import clock_of

@@ -21,14 +21,14 @@ from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import ChangeRow, Logical, Record, Snapshot, to_logical
 from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Schema
 from everview.algebra.time import Chronon, instant_column
 from everview.algebra.types import VOID, DataType
 from everview.algebra.values import normal, record_ordering
 from everview.algebra.windows import Rows, TimeWindow
 from everview.errors import AlgebraError
-from everview.reference.over import rank_rows
+from everview.reference.over import over_rows, rank_rows
 from everview.reference.scope import scope
 
 Triple = tuple[Record, Chronon, int]
@@ -338,6 +338,14 @@ def _rank(plan: Rank, world: World) -> Logical:
     """At every instant the ranking of the rows that hold then (snapshot-reducible, paper 1, definition 4)."""
     stream = _meaning(plan.input, world)
     return _sum((e, t, n) for t in world.domain for e, n in rank_rows(plan, snapshot_at(stream, t)).items())
+
+
+@_meaning.register
+def _over(plan: Over, world: World) -> Logical:
+    """At every instant the functions over the rows that hold then."""
+    stream = _meaning(plan.input, world)
+    snapshots = ((t, over_rows(plan, snapshot_at(stream, t), aggregate_group)) for t in world.domain)
+    return _sum((e, t, n) for t, rows in snapshots for e, n in rows.items())
 
 
 # Two inputs

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from everview.algebra.aggregates import AggregateCall
 from everview.algebra.changes import Record, Snapshot
 from everview.algebra.evaluate import evaluate
 from everview.algebra.expressions import Expression, SortKey
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, OverCall, OverFrame, Rank
 from everview.algebra.schema import Schema
 from everview.algebra.values import normal, ordering, record_ordering
 from everview.errors import AlgebraError
@@ -60,3 +61,81 @@ def rank_rows(plan: Rank, rows: Snapshot) -> Counter[Record]:
             if plan.limit is None or ranks[plan.limit.function] <= plan.limit.count:
                 found[(*map(normal, e), *(ranks[function] for _, function in plan.ranks))] += 1
     return found
+
+
+# LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates
+
+AggregateMeaning = Callable[[AggregateCall, Schema, list[Record]], object]
+
+
+def over_rows(plan: Over, rows: Snapshot, aggregate: AggregateMeaning) -> Counter[Record]:
+    """Return the rows of a snapshot with the values of the functions; each copy is a row of its own."""
+    found: Counter[Record] = Counter()
+    for members in ordered_partitions(plan.input.schema, plan.partition, plan.order, rows):
+        for i, e in enumerate(members):
+            values = (_over_value(call, plan, members, i, aggregate) for _, call in plan.calls)
+            found[(*map(normal, e), *values)] += 1
+    return found
+
+
+def _over_value(
+    call: OverCall, plan: Over, members: list[Record], i: int, aggregate: AggregateMeaning
+) -> object:
+    schema = plan.input.schema
+    if call.frame is None:
+        return _shifted(call, schema, members, i)
+    seen = [members[j] for j in range(len(members)) if _is_in_frame(call.frame, plan, members, i, j)]
+    if call.is_aggregate:
+        return aggregate(call.aggregate, schema, seen)
+    values = _values(call, schema, seen)
+    place = {"first_value": 0, "last_value": len(values) - 1, "nth_value": call.offset - 1}[call.function]
+    return values[place] if 0 <= place < len(values) else None
+
+
+def _values(call: OverCall, schema: Schema, rows: Sequence[Record]) -> list[object]:
+    """Return the values of the argument for some rows; with IGNORE NULLS without NULLs."""
+    assert call.argument is not None
+    values = [normal(evaluate(call.argument, schema, e)) for e in rows]
+    return [v for v in values if v is not None] if call.skips_nulls else values
+
+
+def _shifted(call: OverCall, schema: Schema, members: list[Record], i: int) -> object:
+    """Return the value so many rows before (LAG) or after (LEAD); with IGNORE NULLS, so many values."""
+    offset = call.offset if call.function == "lead" else -call.offset
+    if offset == 0:
+        return normal(evaluate(call.argument, schema, members[i])) if call.argument is not None else None
+    passed = members[i + 1 :] if offset > 0 else members[:i][::-1]
+    values = _values(call, schema, passed)
+    if abs(offset) <= len(values):
+        return values[abs(offset) - 1]
+    return None if call.default is None else normal(evaluate(call.default, schema, members[i]))
+
+
+def _is_in_frame(frame: OverFrame, plan: Over, members: list[Record], i: int, j: int) -> bool:
+    """Return whether row j is in the frame of row i."""
+    if frame.unit == "ROWS":
+        return (frame.start is None or i + frame.start <= j) and (frame.end is None or j <= i + frame.end)
+    return (frame.start is None or _distance(frame.start, plan, members, i, j) >= frame.start) and (
+        frame.end is None or _distance(frame.end, plan, members, i, j) <= frame.end
+    )
+
+
+def _distance(bound: int, plan: Over, members: list[Record], i: int, j: int) -> float:
+    """Return how far row j is behind row i, as a bound of RANGE counts it: 0 among peers.
+
+    Where one of both keys is NULL, or the bound is the current row, only before and behind count. NULL and
+    a distance are NULL, so that peers of a NULL lie just at the bound (Spark's RangeBoundOrdering).
+    """
+    schema = plan.input.schema
+    mine, other = (sort_values(plan.order, schema, members[row]) for row in (i, j))
+    if mine == other:
+        return bound if mine and mine[0] is None else 0
+    if bound and mine[0] is not None and other[0] is not None:
+        further = _whole(other[0]) - _whole(mine[0])
+        return -further if plan.order[0].descending else further
+    return float("inf") if j > i else float("-inf")
+
+
+def _whole(key: object) -> int:
+    assert isinstance(key, int)
+    return key

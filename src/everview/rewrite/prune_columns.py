@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Field
 from everview.algebra.types import INT
 
@@ -65,6 +65,8 @@ def _narrow(node: N.Node, read: _Columns) -> N.Node:
             return replace(node, columns=tuple(shown))
         case Rank():
             return _narrow_ranking(node, read)
+        case Over():
+            return _narrow_over(node, read)
         case N.Alias(below):
             pairs = list(zip(node.schema, below.schema, strict=True))
             return N.with_inputs(
@@ -84,6 +86,19 @@ def _narrow_ranking(node: Rank, read: _Columns) -> N.Node:
         order = read_columns([*node.partition, *(key.expression for key in node.order)])
         below = _narrow(below, read | order if functions else read)
     return replace(node, input=below, ranks=ranks) if functions else below
+
+
+def _narrow_over(node: Over, read: _Columns) -> N.Node:
+    """Return the functions that are read. Where the order of peers matters, they order by all columns."""
+    calls = tuple((name, call) for name, call in node.calls if Column(name, call.type) in read)
+    if not calls:
+        return _narrow(node.input, read)
+    below = node.input
+    if not any(call.needs_total_order for _, call in calls):
+        used = [*node.partition, *(key.expression for key in node.order)]
+        used += [e for _, call in calls for e in call.expressions]
+        below = _narrow(below, read | read_columns(used))
+    return replace(node, input=below, calls=calls)
 
 
 def cut_columns(side: N.Node, read: _Columns) -> N.Node:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import Column, Expression, Literal, substitute
+from everview.algebra.over import over_call_sql
 from everview.algebra.text import Written, aggregate_sql, expression_sql, name_rank, name_sql
 from everview.sql.aggregate_calls import AggregateRef
 from everview.sql.context import Context
@@ -22,7 +23,7 @@ from everview.sql.grouping_sets import (
     unite_sets,
 )
 from everview.sql.literals import whole_number
-from everview.sql.over import RankRef
+from everview.sql.over import OverRef, RankRef
 from everview.sql.scope import OuterColumn, Scope
 
 
@@ -47,8 +48,8 @@ def output_name(expression: Expression) -> str:
         return expression.name
     if isinstance(expression, AggregateRef):
         return _written_name(expression)
-    if isinstance(expression, RankRef):
-        return _rank_name(expression)
+    if isinstance(expression, (OverRef, RankRef)):
+        return _over_name(expression)
     return expression_sql(_bare(expression))
 
 
@@ -62,15 +63,18 @@ def _bare(expression: Expression) -> Expression:
             shown[part] = Written(_written_name(part), part.type)
         elif isinstance(part, GroupingRef):
             shown[part] = Written(f"grouping({expression_sql(_bare(part.key))})", part.type)
-        elif isinstance(part, RankRef):
-            shown[part] = Written(_rank_name(part), part.type)
+        elif isinstance(part, (OverRef, RankRef)):
+            shown[part] = Written(_over_name(part), part.type)
     return substitute(expression, shown)
 
 
-def _rank_name(rank: RankRef) -> str:
-    """Return a rank as written in SQL."""
-    order = [replace(key, expression=_bare(key.expression)) for key in rank.order]
-    return name_rank(rank.function, [_bare(e) for e in rank.partition], order)
+def _over_name(over: OverRef | RankRef) -> str:
+    """Return a function with OVER as written in SQL."""
+    order = [replace(key, expression=_bare(key.expression)) for key in over.order]
+    partition = [_bare(e) for e in over.partition]
+    if isinstance(over, RankRef):
+        return name_rank(over.function, partition, order)
+    return over_call_sql(over.call.map_expressions(_bare), partition, order)
 
 
 def _written_name(aggregate: AggregateRef) -> str:

@@ -44,6 +44,7 @@ from everview.sql.constants import find_wrong_constant
 from everview.sql.grouping_sets import bind_grouping
 from everview.sql.literals import EXAMPLES, cast, data_type, duration, number, try_cast
 from everview.sql.over import bind_over
+from everview.sql.over_functions import ONLY_OVER
 from everview.sql.promotion import as_text_if_mixed, is_text_literal, text_targets
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
@@ -313,6 +314,12 @@ class ExpressionBinder:
             return bind_grouping(self, node)
         if is_aggregate(name):
             return bind_aggregate(self, node, None)
+        if name in ONLY_OVER:
+            raise self.script.error(
+                f"{name.upper()} needs OVER (…)",
+                node,
+                next_step=f"write {name.upper()}(…) OVER (PARTITION BY … ORDER BY …)",
+            )
         if name.upper() in STREAM_FUNCTIONS:
             raise self.script.error(
                 f"{name.upper()} stands around a whole SELECT",

@@ -64,6 +64,11 @@ USED: dict[type[exp.Expr], dict[str, Kinds]] = {
         **_ONE, "partition_by": _ANY, "order": (exp.Order,), "spec": (exp.WindowSpec,), "over": _TEXT,
         "alias": _NAME,
     },
+    exp.WindowSpec: {
+        "kind": _TEXT, "start": (*_ANY, str), "start_side": _TEXT, "end": (*_ANY, str), "end_side": _TEXT,
+        "exclude": _ANY,
+    },
+    **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls), _ONE),
     exp.Distinct: {**_LIST, "on": _ANY},
     exp.Order: {"expressions": (exp.Ordered,)},
     exp.Ordered: {**_ONE, "desc": _FLAG, "nulls_first": _FLAG},

@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import And, Column, Comparison, Expression, Literal, SortKey, substitute
-from everview.algebra.over import RANK_FUNCTIONS, Rank, RankLimit
+from everview.algebra.over import Over, OverCall, OverFrame, Rank, RankLimit
 from everview.algebra.types import INT
-from everview.errors import nearest
+from everview.sql.over_functions import bind_frame, bind_function
 
 if TYPE_CHECKING:
     from everview.sql.expressions import ExpressionBinder
@@ -38,56 +38,82 @@ class RankRef(Expression):
         return tuple(SortKey(e, *way) for e, way in zip(self.keys, self.directions, strict=True))
 
 
+@dataclass(frozen=True)
+class OverRef(Expression):
+    """A function over a frame inside an expression; it becomes a column of an Over node below.
+
+    The fields are those of an OverCall, then those of its window, as of a RankRef.
+    """
+
+    function: str
+    argument: Expression | None
+    frame: OverFrame | None
+    offset: int
+    default: Expression | None
+    where: Expression | None
+    skips_nulls: bool
+    partition: tuple[Expression, ...]
+    keys: tuple[Expression, ...]
+    directions: tuple[tuple[bool, bool], ...]
+
+    def __post_init__(self) -> None:
+        self._typed(self.call.type)
+
+    @property
+    def call(self) -> OverCall:
+        return OverCall(
+            self.function, self.argument, self.frame, self.offset, self.default, self.where, self.skips_nulls
+        )
+
+    @property
+    def order(self) -> tuple[SortKey, ...]:
+        return tuple(SortKey(e, *way) for e, way in zip(self.keys, self.directions, strict=True))
+
+
 def bind_over(binder: ExpressionBinder, node: exp.Window) -> Expression:
-    """Bind a rank: ROW_NUMBER, RANK or DENSE_RANK OVER ([PARTITION BY …] ORDER BY …)."""
-    call = node.this
-    name = call.name.casefold() if isinstance(call, exp.Anonymous) else ""
+    """Bind a rank, a value of another row or an aggregate with OVER (PARTITION BY … ORDER BY … frame)."""
     if binder.no_aggregates is not None:
         raise binder.script.error(
             f"OVER (…) cannot stand in {binder.no_aggregates}",
             node,
             next_step="put the condition into QUALIFY, or select it in a subquery of FROM",
         )
-    if name not in RANK_FUNCTIONS:
+    if node.alias and not node.meta.get("named"):
         raise binder.script.error(
-            f"{call.name.upper() or 'this'} OVER (…) is not available",
-            node,
-            meant=nearest(name, RANK_FUNCTIONS),
-            next_step="ROW_NUMBER, RANK and DENSE_RANK have an OVER; for an aggregate use GROUP BY",
-        )
-    if call.expressions:
-        raise binder.script.error(f"{name.upper()} takes no argument", call.expressions[0])
-    if node.args.get("spec") is not None:
-        raise binder.script.error(
-            f"{name.upper()} is about the whole partition and takes no ROWS or RANGE",
-            node,
-            next_step="leave it out",
-        )
-    if node.alias and node.args.get("order") is None:
-        raise binder.script.error(
-            f"there is no window '{node.alias}' with an order",
+            f"there is no window '{node.alias}'",
             node,
             next_step=f"add WINDOW {node.alias} AS (PARTITION BY … ORDER BY …) before QUALIFY",
         )
-    if node.args.get("order") is None:
-        raise binder.script.error(
-            f"{name.upper()} needs an order",
-            node,
-            next_step=f"write {name.upper()}() OVER (PARTITION BY … ORDER BY …)",
-        )
+    call = bind_function(binder, node)
     inner = replace(binder, no_aggregates=None)
     partition = tuple(inner.bind(e) for e in node.args.get("partition_by") or ())
-    ordered = node.args["order"].expressions
+    order = node.args.get("order")
+    ordered = [] if order is None else order.expressions
     keys = tuple(inner.bind(e.this) for e in ordered)
-    if ranks_in([*partition, *keys]):
-        raise binder.script.error("OVER (…) cannot stand in another one", node)
     directions = tuple((bool(e.args.get("desc")), bool(e.args.get("nulls_first"))) for e in ordered)
-    return RankRef(name, tuple(dict.fromkeys(partition)), keys, directions)
+    window = (tuple(dict.fromkeys(partition)), keys, directions)
+    if isinstance(call, str):
+        found: Expression = RankRef(call, *window)
+    else:
+        frame = bind_frame(binder, node, call.function, [k.type for k in keys])
+        found = OverRef(
+            call.function,
+            call.argument,
+            frame,
+            call.offset,
+            call.default,
+            call.where,
+            call.skips_nulls,
+            *window,
+        )
+    if overs_in(found.children):
+        raise binder.script.error("OVER (…) cannot stand in another one", node)
+    return found
 
 
-def ranks_in(expressions: Sequence[Expression]) -> list[RankRef]:
-    """Return the different ranks, in the order in which they stand."""
-    return list(dict.fromkeys(p for e in expressions for p in e.walk() if isinstance(p, RankRef)))
+def overs_in(expressions: Sequence[Expression]) -> list[RankRef | OverRef]:
+    """Return the different functions with OVER, in the order in which they stand."""
+    return list(dict.fromkeys(p for e in expressions for p in e.walk() if isinstance(p, (RankRef, OverRef))))
 
 
 def name_windows(node: exp.Select) -> None:
@@ -100,22 +126,38 @@ def name_windows(node: exp.Select) -> None:
     ]:
         found = named.get(window.alias.casefold()) if window.alias else None
         if found is not None:
+            window.meta["named"] = True
             for part in ("partition_by", "order", "spec"):
-                window.set(part, found.args.get(part))
+                if not window.args.get(part):
+                    window.set(part, found.args.get(part))
 
 
-def add_ranks(plan: N.Node, expressions: Sequence[Expression]) -> tuple[N.Node, list[Expression]]:
-    """Return the plan with a Rank node for each OVER, and the expressions over its columns."""
-    found = ranks_in(expressions)
+def add_overs(plan: N.Node, expressions: Sequence[Expression]) -> tuple[N.Node, list[Expression]]:
+    """Return the plan with a node for each window of OVER, and the expressions over its columns.
+
+    Ranks come last, so that a condition on one can be their limit.
+    """
+    found = overs_in(expressions)
+    if not found:
+        return plan, list(expressions)
     replacement: dict[Expression, Expression] = {}
-    for over in dict.fromkeys((r.partition, r.order) for r in found):
+    values = [r for r in found if isinstance(r, OverRef)]
+    for over in dict.fromkeys((r.partition, r.order) for r in values):
+        calls: list[tuple[str, OverCall]] = []
+        for ref in (r for r in values if (r.partition, r.order) == over):
+            name = _free_name(ref.function, plan, [n for n, _ in calls])
+            calls.append((name, ref.call))
+            replacement[ref] = Column(name, ref.type)
+        plan = Over(plan, *over, tuple(calls))
+    places = [r for r in found if isinstance(r, RankRef)]
+    for over in dict.fromkeys((r.partition, r.order) for r in places):
         ranks: list[tuple[str, str]] = []
-        for rank in (r for r in found if (r.partition, r.order) == over):
+        for rank in (r for r in places if (r.partition, r.order) == over):
             name = _free_name(rank.function, plan, [n for n, _ in ranks])
             ranks.append((name, rank.function))
             replacement[rank] = Column(name, INT)
         plan = Rank(plan, *over, tuple(ranks))
-    return plan, [substitute(e, replacement) for e in expressions] if found else list(expressions)
+    return plan, [substitute(e, replacement) for e in expressions]
 
 
 def _free_name(wished: str, plan: N.Node, others: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from everview.sql.grouping_sets import has_grouping_sets
 from everview.sql.joins import bind_from, bind_item, has_relation_parts
 from everview.sql.limits import bind_part
 from everview.sql.ordering import bind_order, bind_order_of_answer
-from everview.sql.over import add_ranks, distinct_on, limit_rows, name_windows, ranks_in
+from everview.sql.over import add_overs, distinct_on, limit_rows, name_windows, overs_in
 from everview.sql.relations import column_names, sync_grid
 from everview.sql.renaming import rename_columns, select_columns
 from everview.sql.scope import Named, Scope
@@ -114,7 +114,7 @@ def bind_select(
     items += qualify
     wanted = [i.expression for i in items] + ([having[0]] if having is not None else [])
     if several is not None:
-        if ranks_in(wanted):
+        if overs_in(wanted):
             raise context.script.error(
                 "OVER (…) cannot stand beside GROUPING SETS, ROLLUP or CUBE", node,
                 next_step="group in a subquery of FROM, and rank its rows",
@@ -126,7 +126,7 @@ def bind_select(
             plan = N.Filter(plan, condition)
     elif having is not None:
         raise context.script.error("HAVING needs GROUP BY or an aggregate", having[1], next_step="use WHERE")
-    plan, expressions = add_ranks(plan, [i.expression for i in items])
+    plan, expressions = add_overs(plan, [i.expression for i in items])
     items = [SelectItem(i.name, e, i.syntax) for i, e in zip(items, expressions, strict=True)]
     if qualify:
         plan = N.Filter(plan, items.pop().expression)
@@ -178,7 +178,7 @@ def _having(
     aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
     binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
     condition = binder.condition(clause.this, "HAVING")
-    if ranks_in([condition]):
+    if overs_in([condition]):
         raise context.script.error(
             "OVER (…) cannot stand in HAVING", clause.this, next_step="put the condition into QUALIFY"
         )
@@ -186,15 +186,17 @@ def _having(
 
 
 def _qualify(node: exp.Select, items: list[SelectItem], scope: Scope, context: Context) -> list[SelectItem]:
-    """Bind QUALIFY, as HAVING is bound; it is a condition on ranks."""
+    """Bind QUALIFY, as HAVING is bound; it is a condition on functions with OVER."""
     clause = node.args.get("qualify")
     if clause is None:
         return []
     aliases = {i.alias.casefold(): i.expression for i in items if i.alias}
     binder = replace(context.binder(scope.with_aliases_first(aliases)), arguments=scope)
     condition = binder.condition(clause.this, "QUALIFY")
-    if not ranks_in([condition, *(i.expression for i in items)]):
-        raise context.script.error("QUALIFY needs a rank, as RANK() OVER (…)", clause, next_step="use WHERE")
+    if not overs_in([condition, *(i.expression for i in items)]):
+        raise context.script.error(
+            "QUALIFY needs a function with OVER, as RANK() OVER (…)", clause, next_step="use WHERE"
+        )
     return [SelectItem("qualify", condition, clause.this)]
 
 

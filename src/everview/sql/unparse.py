@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Call, Cast, Column, Expression, substitute
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank, over_call_sql
 from everview.algebra.schema import Schema
 from everview.algebra.text import (
     Written,
@@ -69,12 +69,12 @@ def unparse(plan: N.Node) -> str:
 
 
 def _select(plan: N.Node) -> str:
-    columns, qualify, ranks = None, None, list[Rank]()
+    columns, qualify, ranks = None, None, list[Over | Rank]()
     if isinstance(plan, N.Project):
         columns, plan = plan.columns, plan.input
-    if isinstance(plan, N.Filter) and isinstance(plan.input, Rank) and not _takes_first_rows(plan.input):
+    if isinstance(plan, N.Filter) and _is_over(plan.input):
         qualify, plan = plan.condition, plan.input
-    while isinstance(plan, Rank) and not _takes_first_rows(plan):
+    while isinstance(plan, (Over, Rank)) and _is_over(plan):
         if columns is None:
             columns = tuple((f.name, Column.to(f)) for f in plan.schema)
         ranks.append(plan)
@@ -91,20 +91,30 @@ def _select(plan: N.Node) -> str:
     return text if qualify is None else f"{text} QUALIFY {_with(qualify, written)}"
 
 
+def _is_over(plan: N.Node) -> bool:
+    """Return whether a node is written as OVER (…)."""
+    return isinstance(plan, Over) or (isinstance(plan, Rank) and not _takes_first_rows(plan))
+
+
 def _takes_first_rows(plan: Rank) -> bool:
     """Return whether a ranking is what LIMIT and DISTINCT ON are."""
     return plan.limit is not None and plan.limit.function == "row_number" and not plan.ranks
 
 
-def _write_ranks(ranks: list[Rank], written: dict[Column, str]) -> None:
-    """Add how ranks are written, from the innermost on."""
+def _write_ranks(ranks: list[Over | Rank], written: dict[Column, str]) -> None:
+    """Add how functions with OVER are written, from the innermost on."""
     for rank in reversed(ranks):
-        if rank.limit is not None:
+        if isinstance(rank, Rank) and rank.limit is not None:
             raise PlanError("SQL has no words for a ranking with a limit and a rank")
         shown: dict[Expression, Expression] = {c: Written(text, c.type) for c, text in written.items()}
         partition = [substitute(e, shown) for e in rank.partition]
         order = [replace(key, expression=substitute(key.expression, shown)) for key in rank.order]
-        written |= {Column(name, INT): name_rank(function, partition, order) for name, function in rank.ranks}
+        if isinstance(rank, Rank):
+            written |= {Column(name, INT): name_rank(f, partition, order) for name, f in rank.ranks}
+            continue
+        for name, call in rank.calls:
+            shown_call = call.map_expressions(lambda e, shown=shown: substitute(e, shown))  # type: ignore[misc]
+            written[Column(name, call.type)] = over_call_sql(shown_call, partition, order)
 
 
 def _first_rows(plan: Rank) -> str:
@@ -120,7 +130,7 @@ def _first_rows(plan: Rank) -> str:
 
 def _grouped_select(
     plan: N.Aggregate, columns: tuple[tuple[str, Expression], ...] | None, having: Expression | None,
-    ranks: list[Rank], qualify: Expression | None,
+    ranks: list[Over | Rank], qualify: Expression | None,
 ) -> str:  # fmt: skip
     """Return SELECT … GROUP BY … HAVING … QUALIFY …, with the Aggregate's columns as their expressions."""
     plain = (Column, Call, Cast)
@@ -205,7 +215,16 @@ def _relation(plan: N.Node) -> str:
             return f"{_before(plan.input, N.Window)} SYNC ON {name_sql(points.name)}"
         case N.Values():
             return f"({_values(plan)})"
-        case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference() | Rank():
+        case (
+            N.Project()
+            | N.Aggregate()
+            | N.Filter()
+            | N.Distinct()
+            | N.Union()
+            | N.Difference()
+            | Over()
+            | Rank()
+        ):
             return f"({unparse(plan)})"
         case N.Intersection() | N.StrictDifference(left=N.Distinct()):
             return f"({unparse(plan)})"

@@ -30,7 +30,7 @@ import msgspec
 from everview import operators as P
 from everview.algebra import windows as W
 from everview.algebra.expressions import Expression
-from everview.algebra.over import RankLimit
+from everview.algebra.over import OverFrame, RankLimit
 from everview.algebra.time import Grid
 from everview.algebra.types import DataType
 from everview.errors import StoreError
@@ -47,8 +47,8 @@ PLAN_FORMAT = 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _RECORDS = (
-    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, P.EventWait, RankLimit, SortColumn, StreamLine,
-    TimeBand, W.Range, W.Fixed, W.Band,
+    AggregateColumn, Clock, DataType, Grid, InputRows, Moment, OverFrame, P.EventWait, P.OverColumn,
+    RankLimit, SortColumn, StreamLine, TimeBand, W.Range, W.Fixed, W.Band,
 )  # fmt: skip
 
 

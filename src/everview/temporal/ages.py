@@ -12,7 +12,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Range, Rows
 from everview.temporal.life import reach
@@ -141,9 +141,10 @@ def _(node: N.Aggregate) -> Age:
     return Age(ends, ends, ends)
 
 
-@age.register
-def _(node: Rank) -> Age:
-    """A row has another rank, or none, as others come and go, and is retracted when it ends."""
+@age.register(Over)
+@age.register(Rank)
+def _(node: Over | Rank) -> Age:
+    """A row has another value or rank, or none, as others come and go, and is retracted when it ends."""
     ends = age(node.input).ends
     return Age(ends, ends, ends)
 

@@ -12,7 +12,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Schema
 
 KeyColumns = tuple[int, ...]
@@ -57,6 +57,7 @@ def _(plan: N.Aggregate) -> KeyColumns:
 @keys_of.register(N.Split)
 @keys_of.register(N.Synchronize)
 @keys_of.register(N.SynchronizeOn)
+@keys_of.register(Over)
 @keys_of.register(N.Distinct)
 @keys_of.register(N.SemiJoin)
 @keys_of.register(N.AntiJoin)

@@ -11,7 +11,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Band, Fixed, Range, Rows
 
@@ -135,6 +135,12 @@ def _(node: N.Aggregate) -> Life:
     """A value holds until the next one; the number of groups grows if a timestamp is part of the key."""
     timed = any(node.schema.find(name).timeline is not None for name, _ in node.keys)
     return Life(None, grows=timed and life(node.input).grows)
+
+
+@life.register
+def _(node: Over) -> Life:
+    """A row has its values until another row comes or goes."""
+    return Life(None, grows=life(node.input).grows)
 
 
 @life.register

@@ -14,7 +14,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
-from everview.algebra.over import Rank
+from everview.algebra.over import Over, Rank
 from everview.algebra.windows import Band, Rows
 
 
@@ -121,13 +121,14 @@ def _(node: N.Aggregate) -> Edge:
     return Edge(Pattern.WK, signed=True)
 
 
+@edge.register(Over)
 @edge.register(Rank)
 @edge.register(N.Difference)
 @edge.register(N.StrictDifference)
 @edge.register(N.AntiJoin)
 @edge.register(N.OuterJoin)
 def _(node: N.Node) -> Edge:
-    """Rule 5; a row is ranked until a better one comes."""
+    """Rule 5; a row has its rank, or its values over other rows, until another row comes or goes."""
     return _STRICT
 
 

@@ -24,6 +24,7 @@ from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.timeline import Bools, sort_by_time
 
 _MOST = 1 << 20  # places that are worked out at once
+_MOST_NEAR = 1 << 17  # the same, where most places are left out if few leaves are looked at
 _FEW_LEAVES = 64  # so few are never divided
 
 
@@ -189,16 +190,32 @@ def _on_leaves(
     return HeldPieces(codes, leaf[count : count + len(parts)], ends, counts, starts, times[order][firsts])
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How far from a change rows matter: so many rows, and the codes from `low` up to but not `high`.
+
+    `low` and `high` are by the code of what changes; None: only `rows` count.
+    """
+
+    rows: int
+    low: Ints | None = None
+    high: Ints | None = None
+
+
 def find_places(
-    pieces: HeldPieces, records: OrderedRecords, bound: RankLimit | None, whole: bool = False
+    pieces: HeldPieces,
+    records: OrderedRecords,
+    bound: RankLimit | None,
+    whole: bool = False,
+    reach: Reach | None = None,
 ) -> Iterator[Standings]:
     """Yield the places of all pieces that change, or whose places may change, a stretch of leaves at a time.
 
     Within a stretch, the first leaf of a partition is as it was before. With `whole`, a partition that
-    changes has all its pieces.
+    changes has all its pieces, or those within reach of a change.
     """
     none = np.zeros(len(pieces.starts) - 1, dtype=np.int64)
-    yield from _divide(pieces, records, bound, whole, none, none)
+    yield from _divide(pieces, records, bound, whole, reach, none, none)
 
 
 def _divide(
@@ -206,21 +223,22 @@ def _divide(
     records: OrderedRecords,
     bound: RankLimit | None,
     whole: bool,
+    reach: Reach | None,
     before: Ints,
     distinct: Ints,
 ) -> Iterator[Standings]:
     """Yield the places of pieces; `before` and `distinct` count what was left out before them."""
-    pieces, before, distinct = _leave_out(pieces, records, bound, whole, before, distinct)
+    pieces, before, distinct = _leave_out(pieces, records, bound, whole, reach, before, distinct)
     if not len(pieces.codes):
         return
     size = int((pieces.ends - pieces.begins).sum())
     if bound is not None:
         size = min(size, bound.count * pieces.leaves)
-    if size > _MOST and pieces.leaves > _FEW_LEAVES:
+    if size > (_MOST if reach is None else _MOST_NEAR) and pieces.leaves > _FEW_LEAVES:
         # Each half again leaves out what does not change in it. They overlap by one leaf.
         middle = pieces.leaves // 2
         for low, high in ((0, middle), (middle - 1, pieces.leaves)):
-            yield from _divide(_cut(pieces, low, high), records, bound, whole, before, distinct)
+            yield from _divide(_cut(pieces, low, high), records, bound, whole, reach, before, distinct)
         return
     parts = records.parts[pieces.codes]
     at, numbers = _pieces_at(pieces, records, bound, before[parts], distinct[parts])
@@ -246,6 +264,7 @@ def _leave_out(
     records: OrderedRecords,
     bound: RankLimit | None,
     whole: bool,
+    reach: Reach | None,
     rows: Ints,
     different: Ints,
 ) -> tuple[HeldPieces, Ints, Ints]:
@@ -280,6 +299,8 @@ def _leave_out(
         at = of_peer[first_change[active]]
         rows_before[active], distinct_before[active] = before[at], distinct[at]
         kept &= peers >= peers[first_change[parts]]
+    elif reach is not None:
+        kept &= _within_reach(pieces, reach, parts, constant, before, first_change)
     used = np.zeros(pieces.leaves, dtype=bool)
     used[pieces.starts[:-1][first_change >= 0]] = True
     used[pieces.begins[changing]] = True
@@ -288,6 +309,27 @@ def _leave_out(
     rest = replace(pieces, starts=number[pieces.starts], times=pieces.times[used]).take(kept)
     rest = replace(rest, begins=number[rest.begins], ends=number[rest.ends])
     return rest, rows_before, distinct_before
+
+
+def _within_reach(
+    pieces: HeldPieces, reach: Reach, parts: Ints, constant: Bools, before: Ints, first_change: Ints
+) -> Bools:
+    """Return which pieces of partitions that change are within reach of a change, or between two.
+
+    `before` counts the constant rows before each piece: those that are there at all leaves.
+    """
+    changing = np.flatnonzero(~constant)
+    last_change = np.full(len(first_change), -1, dtype=np.int64)
+    last_change[parts[changing]] = changing
+    first, last = first_change[parts], last_change[parts]
+    after = before + np.where(constant, pieces.counts, 0)
+    near = (after > before[first] - reach.rows) & (before - before[last] < reach.rows)
+    number = np.arange(len(parts))
+    near |= (number >= first) & (number <= last)
+    if reach.low is not None and reach.high is not None:
+        codes = pieces.codes
+        near |= (codes >= reach.low[codes[first]]) & (codes < reach.high[codes[last]])
+    return near
 
 
 def _sum_before(values: Ints, part_starts: Ints, parts: Ints) -> Ints:
