@@ -172,7 +172,7 @@ def holds(window: str, ts: int, t: int) -> bool:
 def windowed(window: str, names: Sequence[str], rows: list[Row], t: int) -> list[Row]:
     """The rows that a window holds at t, of those that its input holds."""
     line = names.index("ts")
-    newest = re.search(r"(?:PARTITION BY ([\w, ]+) )?ROWS (\d+)", window)
+    newest = re.search(r"(?:PARTITION BY ([\w, ]+) )?ROWS (\d+)(?: SLIDE (\d+))?", window)
     if newest is None:
         return [e for e in rows if holds(window, e[line], t)]
     sequence = [names.index("seq")] if "seq" in names else []
@@ -180,7 +180,8 @@ def windowed(window: str, names: Sequence[str], rows: list[Row], t: int) -> list
     partitions: dict[Row, list[Row]] = {}
     for e in sorted(rows, key=lambda e: _order([e[i] for i in (line, *sequence)] + list(e))):
         partitions.setdefault(tuple(e[k] for k in keys), []).append(e)
-    return [e for members in partitions.values() for e in members[-int(newest[2]) :]]
+    count, slide = int(newest[2]), int(newest[3] or 1)
+    return [e for members in partitions.values() for e in members[: len(members) // slide * slide][-count:]]
 
 
 def _order(values: Iterable[Any]) -> list[tuple[bool, Any]]:

@@ -266,6 +266,11 @@ def _(node: N.Window, lower: Lowering) -> P.Operator:
     per = f" per {', '.join(map(name_sql, node.window.partition_by))}" if partition else ""
     rows = InputRows(count + per, life(node).lasts, until="until pushed out")
     order = _arrival_order(node.input)
+    if node.window.slide > 1:
+        kept = replace(rows, label=f"{rows.label}, and those that wait for the next slide")
+        return P.SlidingRowWindowOperator(
+            below, node.window.count, node.window.slide, partition, order, rows=(kept,)
+        )
     return lower.retract_at_end(P.RowWindowOperator(below, node.window.count, partition, order, rows=(rows,)))
 
 

@@ -166,7 +166,8 @@ def _rows_window(plan: N.Window, window: Rows, stream: Logical, world: World) ->
     """W_n and W_p: the N most recent tuples, of each partition (paper 4, 3.2).
 
     The paper leaves ties open; here rows of one instant are ordered by the stream's SEQUENCE BY columns,
-    then by all columns.
+    then by all columns. With a progression step, the state is that after the last arrival whose number is a
+    multiple of it.
     """
     schema = plan.input.schema
     keys = [schema.index(schema.find(name)) for name in window.partition_by]
@@ -178,8 +179,9 @@ def _rows_window(plan: N.Window, window: Rows, stream: Logical, world: World) ->
                 raise AlgebraError("a window of ROWS over a stream with negative rows has no meaning")
             partitions[tuple(normal(e[k]) for k in keys)].extend([e] * n)
         for members in partitions.values():
-            recent = sorted(members, key=lambda e: arrival_order(plan.input, e))[-window.count :]
-            triples.extend((e, t, 1) for e in recent)
+            arrived = sorted(members, key=lambda e: arrival_order(plan.input, e))
+            seen = arrived[: len(arrived) - len(arrived) % window.slide]
+            triples.extend((e, t, 1) for e in seen[-window.count :])
     return _sum(triples)
 
 

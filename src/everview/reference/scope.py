@@ -66,3 +66,23 @@ def fixed_band(tau: Chronon, lower: Chronon, upper: Chronon) -> ScopeInterval:
     if tau < lower:
         return None
     return (lower, tau) if tau <= upper else (lower, upper)
+
+
+def assigned_windows(ts: Chronon, size: int, slide: int, origin: Chronon) -> list[tuple[Chronon, Chronon]]:
+    """Return the windows that TUMBLE and HOP assign a row to: all [start, end) on the grid that hold ts.
+
+    >>> assigned_windows(7, 10, 5, 0), assigned_windows(10, 10, 10, 0)
+    ([(0, 10), (5, 15)], [(10, 20)])
+    """
+    starts = [start for start in range(ts - size + 1, ts + 1) if (start - origin) % slide == 0]
+    return [(start, start + size) for start in starts]
+
+
+def whole_window(tau: Chronon, size: int, slide: int, origin: Chronon) -> ScopeInterval:
+    """Return the scope of TUMBLE and HOP at τ: the last of their windows that is over, without its end.
+
+    >>> whole_window(20, 10, 10, 0), whole_window(19, 10, 5, 0)
+    ((10, 19), (5, 14))
+    """
+    end = max(end for end in range(tau - slide + 1, tau + 1) if (end - size - origin) % slide == 0)
+    return end - size, end - 1

@@ -55,7 +55,14 @@ class WindowParser(OperatorParser):
             if not self._match_text_seq("ROWS"):
                 self._fail("expected ROWS: a window with PARTITION BY counts rows")
         count = self._needed(self._parse_unary(), "a number of rows")
-        return ast.WindowBracketSyntax(kind="ROWS", count=count, keys=keys)
+        slide = self._row_slide() if self._match_text_seq("SLIDE") else None
+        return ast.WindowBracketSyntax(kind="ROWS", count=count, keys=keys, row_slide=slide)
+
+    def _row_slide(self) -> exp.Expr:
+        slide = self._needed(self._parse_unary(), "a number of rows")
+        if self._curr and self._curr.token_type in WORDS:
+            self._fail("a window of ROWS slides by rows, not by time", next_step="write ROWS 100 SLIDE 10")
+        return slide
 
     def _bare_window(self, kind: str) -> exp.Expr:
         return ast.WindowBracketSyntax(kind=kind)

@@ -17,6 +17,7 @@ from everview.sql.literals import bind_instant, duration
 from everview.sql.renaming import rename_columns
 from everview.sql.scope import Scope
 from everview.sql.values import bind_values
+from everview.sql.window_functions import bind_window_function
 from everview.sql.windows import NowBound, bind_window, predicate_window
 
 
@@ -107,6 +108,10 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
     values = item.this if isinstance(item, exp.Table) else item
     if isinstance(values, exp.Values):
         return named_relation(item, bind_values(values, context), alias, context)
+    if isinstance(item, ast.WindowFunctionSyntax):
+        below = bind_relation(item.this, context)
+        windowed = bind_window_function(item, BoundQuery(below.node, below.names), context)
+        return named_relation(item, windowed, alias or below.name, context)
     if isinstance(item, exp.Lateral):
         raise context.script.error("LATERAL is not available", item, next_step="use JOIN … ON, or EXISTS (…)")
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):

@@ -198,7 +198,7 @@ def _relation(plan: N.Node) -> str:
         case N.Stream() | N.Table() | N.View():
             return name_sql(plan.name)
         case N.Window():
-            return f"{_before(plan.input, N.Window)} [{_window(plan)}]"
+            return f"{_before(plan.input, N.Window)} [{plan.window}]"
         case N.Synchronize():
             return f"{_before(plan.input, N.Window)} {_sync_every(plan.grid)}"
         case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
@@ -241,14 +241,6 @@ def _column_names(plan: N.Node) -> str:
     if not isinstance(plan, N.Values) or plan.columns.names == own:
         return ""
     return f" ({', '.join(map(name_sql, plan.columns.names))})"
-
-
-def _window(plan: N.Window) -> str:
-    window = plan.window
-    keys = getattr(window, "partition_by", ())
-    if not keys:
-        return str(window)
-    return f"PARTITION BY {', '.join(map(name_sql, keys))} ROWS {window.count}"  # type: ignore[union-attr]
 
 
 def _sync_every(grid: Grid) -> str:

@@ -22,7 +22,11 @@ def require_runnable(plan: N.Node) -> None:
 
 
 def _require_order(node: N.Window) -> None:
-    """Refuse a window of rows over rows that end out of order: a row that was pushed out could come back."""
+    """Refuse a window of rows over rows that end out of order: a row that was pushed out could come back.
+
+    One that slides counts all rows that have come, and so they must not end.
+    """
+    assert isinstance(node.window, Rows)
     below = edge(node.input)
     if below.signed:
         what = "are never taken back"
@@ -30,6 +34,8 @@ def _require_order(node: N.Window) -> None:
         what = "end in the order in which they came"
     elif below.pattern == Pattern.WKS and arrival(node.input) is None:
         what = "come in the order of their time line"
+    elif node.window.slide > 1 and arrival(node.input) != ():
+        what = "never end and come in the order of their time line"
     else:
         return
     raise TemporalError(
