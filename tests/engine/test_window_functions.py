@@ -20,6 +20,12 @@ VIEWS = {
     f" FROM s GROUP BY k, window(ts, {HOP})",
 }
 """By the arguments of Spark's function."""
+ROW_BY_ROW = {
+    "spells": "SELECT k, session_start, MAX(ts) AS last, COUNT(*) AS n"
+    " FROM s [SESSION 4 SECONDS PARTITION BY k] GROUP BY k, session_start",
+    "ends": "SELECT k, v, session_end FROM s [SESSION 4 SECONDS PARTITION BY k]",
+    "slides": "SELECT k, v FROM s [PARTITION BY k ROWS 3 SLIDE 2]",
+}
 
 
 def insert(db: everview.Database, first: int, last: int, rng: random.Random) -> list[tuple[int, int, str]]:
@@ -35,17 +41,21 @@ def insert(db: everview.Database, first: int, last: int, rng: random.Random) -> 
     return rows
 
 
-def test_all_windows_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_life_of_windows_as_columns_sessions_and_slides(spark: SparkSession, tmp_path: Path) -> None:
     path, rng = str(tmp_path / "store"), random.Random(3)
     with everview.connect(path, spark, partitions=2) as db:
         db.execute("CREATE STREAM s (k INT, v INT, ts TIMESTAMP, TIMELINE ts)")
         for number, sql in enumerate(VIEWS.values()):
             db.execute(f"CREATE VIEW early_{number} AS ISTREAM({sql})")
+        for name, sql in ROW_BY_ROW.items():
+            db.execute(f"CREATE VIEW early_{name} AS {sql}")
         rows = insert(db, -20, 0, rng)
         db.run()
     with everview.connect(path, spark, partitions=2) as db:
         for number, sql in enumerate(VIEWS.values()):
             db.execute(f"CREATE VIEW late_{number} AS ISTREAM({sql})")
+        for name, sql in ROW_BY_ROW.items():
+            db.execute(f"CREATE VIEW late_{name} AS {sql}")
         rows += insert(db, 0, 20, rng)
         db.execute("INSERT INTO s VALUES (2, 0, TIMESTAMP '1970-01-01 00:01:00')")  # so that all are over
         db.run()
@@ -61,3 +71,10 @@ def test_all_windows_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> 
             for name in (f"early_{number}", f"late_{number}"):
                 found = db.query(f"SELECT * FROM {name} WHERE k < 2").collect()
                 assert sorted(map(tuple, found)) == expected
+        for name in ROW_BY_ROW:
+            early, late = (
+                sorted(map(str, db.changes(f"{life}_{name}", "intervals").collect()))
+                for life in ("early", "late")
+            )
+            assert early == late, "sessions and numbers of rows go on after a restart"
+            assert len(early) > 8

@@ -101,6 +101,21 @@ def last_whole(size: int, slide: int, start: int = 0, rows: str = "s") -> str:
     )
 
 
+SESSIONS = [
+    f"SELECT * FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT * FROM s [SESSION 2 {US}]",
+    f"SELECT name, seq, session_end FROM m [SESSION 4 {US} PARTITION BY ok, name]",
+    f"SELECT k, v, session_start FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT k, session_start, COUNT(*) AS n, MAX(ts) AS last FROM s [SESSION 3 {US} PARTITION BY k]"
+    " GROUP BY k, session_start",
+    f"SELECT k, session_start, session_end, COUNT(*) AS n FROM s [SESSION 4 {US} PARTITION BY k]"
+    " GROUP BY k, session_start, session_end",
+    f"SELECT DISTINCT k FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT a.k, a.session_start, b.v FROM s [SESSION 3 {US} PARTITION BY k] AS a"
+    f" JOIN {R5} AS b ON a.k = b.k",
+    f"SELECT k FROM r [RANGE 9 {US}] EXCEPT SELECT k FROM s [SESSION 2 {US} PARTITION BY k]",
+]
+
 GROUPED = "window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total"
 WINDOW_FUNCTIONS = [
     Case(f"SELECT * FROM TUMBLE(TABLE s, DESCRIPTOR(ts), 4 {US})", f"SELECT * FROM {last_whole(4, 4)}"),
@@ -367,6 +382,7 @@ TOPICS = {
     "expression": EXPRESSIONS,
     "window": WINDOWS,
     "window function": WINDOW_FUNCTIONS,
+    "session": SESSIONS,
     "join": JOINS,
     "subquery": SUBQUERIES,
     "set operation": SET_OPERATIONS,

@@ -22,7 +22,7 @@ from everview.operators.columnar.frame import (
 )
 from everview.operators.columnar.hashing import Ints
 from everview.operators.columnar.keys import sort_by_key
-from everview.operators.columnar.latest import NEW, repeat_rows, state_change, touched_rows
+from everview.operators.columnar.latest import NEW, find_touched_rows, repeat_rows, state_change
 from everview.operators.columnar.lazy import np, pl
 
 _NUMBER = "_number"  # of a row of its partition, from 1
@@ -69,7 +69,7 @@ class SlidingRowWindowOperator(StatefulOperator):
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         partition, order = ([column(i) for i in part] for part in (self.partition, self.order))
         columns = [*record_columns(new[0]), FROM, UNTIL, N]
-        known = consolidate_frame(touched_rows(new[0], state["open"], partition)[[*columns, _NUMBER]])
+        known = consolidate_frame(find_touched_rows(new[0], state["open"], partition)[[*columns, _NUMBER]])
         unnumbered = new[0][columns].with_columns(pl.lit(None, pl.Int64).alias(_NUMBER))
         rows = stack_frames([repeat_rows(known, False), repeat_rows(unnumbered, True)])
         rows = rows.sort([*partition, NEW, _NUMBER, *order], nulls_last=False, maintain_order=True)

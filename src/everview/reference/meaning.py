@@ -23,13 +23,14 @@ from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
 from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
+from everview.algebra.session import Session
 from everview.algebra.time import Chronon, instant_column
 from everview.algebra.types import VOID, DataType
 from everview.algebra.values import normal, record_ordering
 from everview.algebra.windows import Rows, TimeWindow
 from everview.errors import AlgebraError
 from everview.reference.over import rank_rows
-from everview.reference.scope import scope
+from everview.reference.scope import scope, session
 
 Triple = tuple[Record, Chronon, int]
 
@@ -182,6 +183,29 @@ def _rows_window(plan: N.Window, window: Rows, stream: Logical, world: World) ->
             arrived = sorted(members, key=lambda e: arrival_order(plan.input, e))
             seen = arrived[: len(arrived) - len(arrived) % window.slide]
             triples.extend((e, t, 1) for e in seen[-window.count :])
+    return _sum(triples)
+
+
+@_meaning.register
+def _session(plan: Session, world: World) -> Logical:
+    """The rows of each key whose timestamps are in the scope of its session, with the ends of that."""
+    schema = plan.input.schema
+    keys = [schema.index(schema.find(name)) for name in plan.partition_by]
+    assert schema.timeline is not None
+    line = schema.index(schema.timeline)
+    stream = _meaning(plan.input, world)
+    triples: list[Triple] = []
+    for t in world.domain:
+        stamps: dict[Record, list[Chronon]] = defaultdict(list)
+        snapshot = snapshot_at(stream, t)
+        for e in snapshot:
+            stamps[tuple(normal(e[k]) for k in keys)].append(_ts(e, line))
+        for e, n in snapshot.items():
+            own = stamps[tuple(normal(e[k]) for k in keys)]
+            covered = session(t, own, plan.gap)
+            if covered is not None and covered[0] <= _ts(e, line):
+                ends = (covered[0], max(own) + plan.gap)
+                triples.append(((*e, *ends[: len(plan.schema) - len(schema)]), t, n))
     return _sum(triples)
 
 

@@ -64,6 +64,14 @@ class WindowParser(OperatorParser):
             self._fail("a window of ROWS slides by rows, not by time", next_step="write ROWS 100 SLIDE 10")
         return slide
 
+    def _session_window(self, kind: str) -> exp.Expr:
+        """Parse SESSION gap [PARTITION BY columns]."""
+        gap = self._duration()
+        keys = None
+        if self._match_text_seq("PARTITION", "BY") or self._match(TokenType.PARTITION_BY):
+            keys = self._parse_csv(lambda: self._name("a column"))
+        return ast.WindowBracketSyntax(kind="SESSION", extent=gap, keys=keys)
+
     def _bare_window(self, kind: str) -> exp.Expr:
         return ast.WindowBracketSyntax(kind=kind)
 
@@ -116,6 +124,7 @@ _WINDOWS: dict[str, Callable[[WindowParser, str], exp.Expr]] = {
     "BETWEEN": WindowParser._between_window,
     "ROWS": WindowParser._rows_window,
     "PARTITION BY": WindowParser._rows_window,
+    "SESSION": WindowParser._session_window,
     "SLIDE": WindowParser._time_window,
     "LAG": WindowParser._time_window,
     "ORIGIN": WindowParser._time_window,

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
+from everview.algebra.session import Session
 from everview.algebra.time import Grid
 from everview.algebra.windows import Band, Rows
 from everview.sql import ast
@@ -147,7 +148,8 @@ def bind_windows(
                 bracket,
                 next_step="take the bracket away, or declare a STREAM with a TIMELINE",
             )
-        found = bind_window(bracket, context.script)
+        is_session = bracket.args["kind"] == "SESSION"
+        found = Band(0) if is_session else bind_window(bracket, context.script)
         if node.schema.timeline is None and found != Band():
             what = (
                 f"'{item.name}' carries"
@@ -159,12 +161,18 @@ def bind_windows(
                 bracket,
                 next_step="put the window on the stream below, or select its time line column too",
             )
+        if is_session:
+            keys = tuple(_plan_name(key, scope, context) for key in bracket.args.get("keys") or ())
+            with context.script.blame(bracket):
+                node = Session(node, duration(bracket.args["extent"], context.script), keys)
+            continue
         if isinstance(found, Rows):
             keys = tuple(_plan_name(key, scope, context) for key in bracket.args.get("keys") or ())
             found = replace(found, partition_by=keys)
         with context.script.blame(bracket):
             node = node if found == Band() else N.Window(node, found)
-    return BoundQuery(node, query.names)
+    added = node.schema.names[len(query.plan.schema) :]  # of sessions
+    return BoundQuery(node, (*query.names, *added))
 
 
 def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:

@@ -12,6 +12,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Call, Cast, Column, Expression, substitute
 from everview.algebra.over import Rank
 from everview.algebra.schema import Schema
+from everview.algebra.session import Session
 from everview.algebra.text import (
     Written,
     aggregate_sql,
@@ -194,15 +195,17 @@ def _relation(plan: N.Node) -> str:
     match plan:
         case N.Alias():
             alias = f"{name_sql(plan.name)}{_column_names(_below(plan))}"
-            return f"{_before(plan.input, N.Window, N.Synchronize, N.SynchronizeOn)} AS {alias}"
+            return f"{_before(plan.input, N.Window, Session, N.Synchronize, N.SynchronizeOn)} AS {alias}"
         case N.Stream() | N.Table() | N.View():
             return name_sql(plan.name)
+        case Session() if plan.with_end:
+            return f"{_before(plan.input, N.Window)} [{plan.words}]"
         case N.Window():
-            return f"{_before(plan.input, N.Window)} [{plan.window}]"
+            return f"{_before(plan.input, N.Window, Session)} [{plan.window}]"
         case N.Synchronize():
-            return f"{_before(plan.input, N.Window)} {_sync_every(plan.grid)}"
+            return f"{_before(plan.input, N.Window, Session)} {_sync_every(plan.grid)}"
         case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
-            return f"{_before(plan.input, N.Window)} SYNC ON {name_sql(points.name)}"
+            return f"{_before(plan.input, N.Window, Session)} SYNC ON {name_sql(points.name)}"
         case N.Values():
             return f"({_values(plan)})"
         case N.Project() | N.Aggregate() | N.Filter() | N.Distinct() | N.Union() | N.Difference() | Rank():
@@ -216,7 +219,7 @@ def _relation(plan: N.Node) -> str:
     raise PlanError(f"SQL has no words for {type(plan).__name__}")
 
 
-_BEHIND = (N.Window, N.Synchronize, N.SynchronizeOn, N.Alias)
+_BEHIND = (N.Window, Session, N.Synchronize, N.SynchronizeOn, N.Alias)
 
 
 def _before(plan: N.Node, *kinds: type[N.Node]) -> str:

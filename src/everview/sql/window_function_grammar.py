@@ -14,7 +14,10 @@ _EXAMPLES = {
     "TUMBLE": "TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
     "HOP": "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)",
 }
-_INSTEAD = {"CUMULATE": "use [FIXED 1 DAY], which shows a section while it grows"}
+_INSTEAD = {
+    "CUMULATE": "use [FIXED 1 DAY], which shows a section while it grows",
+    "SESSION": "write s [SESSION 10 MINUTES PARTITION BY k]",
+}
 
 
 class WindowFunctionParser(JoinParser):
@@ -23,7 +26,7 @@ class WindowFunctionParser(JoinParser):
     def _at_window_function(self) -> bool:
         opens = bool(self._next) and self._next.token_type == TokenType.L_PAREN
         if opens and self._word() in _INSTEAD:
-            self._fail(f"{self._word()} is not available", next_step=_INSTEAD[self._word()])
+            self._fail(f"{self._word()}(…) is not available", next_step=_INSTEAD[self._word()])
         return opens and self._word() in WINDOW_FUNCTIONS
 
     def _window_function(self) -> exp.Expr:

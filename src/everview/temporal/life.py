@@ -12,6 +12,7 @@ from functools import singledispatch
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.over import Rank
+from everview.algebra.session import Session
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Band, Fixed, Range, Rows
 
@@ -108,6 +109,12 @@ def reach(window: AnyWindow) -> int:
         case Fixed(extent):
             return extent
     return INFINITY
+
+
+@life.register
+def _(node: Session) -> Life:
+    """A row ends within the gap, or is emitted again before that, to begin where it would have ended."""
+    return Life(node.gap, node.gap, begins=node.gap)
 
 
 @life.register

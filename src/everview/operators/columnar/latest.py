@@ -68,7 +68,7 @@ def _replace_latest(
     deletes: str | None,
 ) -> Increment:
     columns = [*record_columns(new), FROM, UNTIL, N]
-    known = consolidate_frame(touched_rows(new, state["open"], partition)[columns])
+    known = consolidate_frame(find_touched_rows(new, state["open"], partition)[columns])
     both = stack_frames([repeat_rows(known, False), repeat_rows(new, True)])
     # Begins before the slice are equal, whether or not the state was compacted.
     begin = pl.max_horizontal(pl.col(FROM), pl.lit(slice_.b0 + 1, pl.Int64)).alias(_BEGIN)
@@ -111,7 +111,7 @@ def _find_ends(rows: Frame, count: int, partition: Sequence[str]) -> pl.Series:
     return rows.select(least).to_series()
 
 
-def touched_rows(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
+def find_touched_rows(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
     """Return the open rows of the partitions that have new rows."""
     if not partition:
         return known
