@@ -101,7 +101,7 @@ def last_whole(size: int, slide: int, start: int = 0, rows: str = "s") -> str:
     )
 
 
-SESSIONS = [
+SESSIONS: list[str | Case] = [
     f"SELECT * FROM s [SESSION 3 {US} PARTITION BY k]",
     f"SELECT * FROM s [SESSION 2 {US}]",
     f"SELECT name, seq, session_end FROM m [SESSION 4 {US} PARTITION BY ok, name]",
@@ -110,6 +110,11 @@ SESSIONS = [
     " GROUP BY k, session_start",
     f"SELECT k, session_start, session_end, COUNT(*) AS n FROM s [SESSION 4 {US} PARTITION BY k]"
     " GROUP BY k, session_start, session_end",
+    Case(
+        f"SELECT * FROM SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), 3 {US})",
+        "SELECT k, v, ts, session_start AS window_start, session_end AS window_end"
+        f" FROM s [SESSION 3 {US} PARTITION BY k]",
+    ),
     f"SELECT DISTINCT k FROM s [SESSION 3 {US} PARTITION BY k]",
     f"SELECT a.k, a.session_start, b.v FROM s [SESSION 3 {US} PARTITION BY k] AS a"
     f" JOIN {R5} AS b ON a.k = b.k",

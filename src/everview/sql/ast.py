@@ -17,11 +17,12 @@ class WindowBracketSyntax(exp.Expression):
 
 
 class WindowFunctionSyntax(exp.Expression):
-    """TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset]), HOP(TABLE s, DESCRIPTOR(ts), slide, size [, …])."""
+    """TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset]), HOP(TABLE s, DESCRIPTOR(ts), slide, size [, …]),
+    SESSION(TABLE s [PARTITION BY …], DESCRIPTOR(ts), gap)."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True, "this": True, "line": True, "size": False, "slide": False, "offset": False,
-        "alias": False, "joins": False,
+        "gap": False, "keys": False, "alias": False, "joins": False,
     }  # fmt: skip
 
 

@@ -66,9 +66,8 @@ class WindowParser(OperatorParser):
 
     def _session_window(self, kind: str) -> exp.Expr:
         """Parse SESSION gap [PARTITION BY columns]."""
-        gap = self._duration()
-        keys = None
-        if self._match_text_seq("PARTITION", "BY") or self._match(TokenType.PARTITION_BY):
+        gap, keys = self._duration(), None
+        if self._match(TokenType.PARTITION_BY):
             keys = self._parse_csv(lambda: self._name("a column"))
         return ast.WindowBracketSyntax(kind="SESSION", extent=gap, keys=keys)
 

@@ -165,7 +165,7 @@ class QueryParser(WindowFunctionParser):
         return subquery
 
     def _window_relation(self) -> exp.Expr | None:
-        """Parse TUMBLE(…) or HOP(…) in FROM, perhaps in TABLE(…)."""
+        """Parse TUMBLE(…), HOP(…) or SESSION(…) in FROM, perhaps in TABLE(…)."""
         wrapped = self._word() == "TABLE" and self._next and self._next.token_type == TokenType.L_PAREN
         if wrapped:
             self._advance(2)

@@ -111,7 +111,11 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
         return named_relation(item, bind_values(values, context), alias, context)
     if isinstance(item, ast.WindowFunctionSyntax):
         below = bind_relation(item.this, context)
-        windowed = bind_window_function(item, BoundQuery(below.node, below.names), context)
+        query = BoundQuery(below.node, below.names)
+        scope = Scope()
+        scope.add(None, query.plan.schema, query.names)
+        keys = tuple(_plan_name(key, scope, context) for key in item.args.get("keys") or ())
+        windowed = bind_window_function(item, query, keys, context)
         return named_relation(item, windowed, alias or below.name, context)
     if isinstance(item, exp.Lateral):
         raise context.script.error("LATERAL is not available", item, next_step="use JOIN … ON, or EXISTS (…)")

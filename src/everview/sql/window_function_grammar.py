@@ -9,19 +9,17 @@ from everview.sql import ast
 from everview.sql.join_grammar import JoinParser
 
 # The lengths that each function takes after its table and its time line, in Flink's order and by its names.
-WINDOW_FUNCTIONS = {"TUMBLE": ("SIZE", "OFFSET"), "HOP": ("SLIDE", "SIZE", "OFFSET")}
+WINDOW_FUNCTIONS = {"TUMBLE": ("SIZE", "OFFSET"), "HOP": ("SLIDE", "SIZE", "OFFSET"), "SESSION": ("GAP",)}
 _EXAMPLES = {
     "TUMBLE": "TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
     "HOP": "HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)",
+    "SESSION": "SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
 }
-_INSTEAD = {
-    "CUMULATE": "use [FIXED 1 DAY], which shows a section while it grows",
-    "SESSION": "write s [SESSION 10 MINUTES PARTITION BY k]",
-}
+_INSTEAD = {"CUMULATE": "use [FIXED 1 DAY], which shows a section while it grows"}
 
 
 class WindowFunctionParser(JoinParser):
-    """TUMBLE and HOP in FROM, as Flink writes them; window(…) after GROUP BY, as Spark does."""
+    """TUMBLE, HOP and SESSION in FROM, as Flink writes them; window(…) after GROUP BY, as Spark does."""
 
     def _at_window_function(self) -> bool:
         opens = bool(self._next) and self._next.token_type == TokenType.L_PAREN
@@ -35,6 +33,7 @@ class WindowFunctionParser(JoinParser):
         self._advance(2)
         wanted = f"write {_EXAMPLES[kind]}"
         relation = self._windowed_relation(wanted)
+        keys = self._partition_keys() if kind == "SESSION" else None
         self._comma(wanted)
         self._argument_name("TIMECOL")
         if not self._match_text_seq("DESCRIPTOR") or not self._match(TokenType.L_PAREN):
@@ -56,7 +55,7 @@ class WindowFunctionParser(JoinParser):
         if not self._match(TokenType.R_PAREN):
             self._fail("expected a comma or )", next_step=wanted)
         made = {name.lower(): length for name, length in lengths.items()}
-        return ast.WindowFunctionSyntax(kind=kind, this=relation, line=line, **made)
+        return ast.WindowFunctionSyntax(kind=kind, this=relation, line=line, keys=keys, **made)
 
     def _windowed_relation(self, wanted: str) -> exp.Expr:
         """Parse TABLE name, or a query in brackets; a window may follow."""
@@ -68,6 +67,23 @@ class WindowFunctionParser(JoinParser):
         relation = exp.Table(this=self._name("a stream or a view"))
         self._window_brackets(relation)
         return relation
+
+    def _partition_keys(self) -> list[exp.Identifier] | None:
+        """Parse PARTITION BY a, b or PARTITION BY (a, b), before the comma of the next argument."""
+        if not self._match(TokenType.PARTITION_BY):
+            return None
+        wrapped = self._match(TokenType.L_PAREN)
+        keys = [self._name("a column")]
+        while (
+            self._curr
+            and self._curr.token_type == TokenType.COMMA
+            and (not self._next or self._next.text.upper() not in ("DESCRIPTOR", "TIMECOL"))
+        ):
+            self._advance()
+            keys.append(self._name("a column"))
+        if wrapped:
+            self._match_r_paren()
+        return keys
 
     def _comma(self, wanted: str) -> None:
         if not self._match(TokenType.COMMA):

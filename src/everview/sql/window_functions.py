@@ -1,4 +1,4 @@
-"""TUMBLE(TABLE s, …) and HOP(TABLE s, …) in FROM, and Spark's window(ts, …) in GROUP BY."""
+"""TUMBLE(TABLE s, …), HOP(…) and SESSION(…) in FROM, and Spark's window(ts, …) in GROUP BY."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.assignment import WINDOW_END, WINDOW_START, assign_windows
+from everview.algebra.expressions import Column
+from everview.algebra.session import Session
 from everview.algebra.text import name_sql
 from everview.sql import ast
 from everview.sql.context import BoundQuery, Context
@@ -14,16 +16,27 @@ from everview.sql.script import Script
 
 
 def bind_window_function(
-    node: ast.WindowFunctionSyntax, query: BoundQuery, context: Context
-) -> BoundQuery:  # fmt: skip
-    """Return the rows of a relation with window_start and window_end."""
+    node: ast.WindowFunctionSyntax, query: BoundQuery, keys: tuple[str, ...], context: Context
+) -> BoundQuery:
+    """Return the rows of a relation with window_start and window_end; `keys` are those of SESSION."""
     script, plan = context.script, query.plan
     _require_time_line(node, query, script)
+    if node.args["kind"] == "SESSION":
+        gap = duration(node.args["gap"], script)
+        with script.blame(node):
+            return _bind_session(Session(plan, gap, keys), query)
     size = duration(node.args["size"], script)
     slide = duration(node.args["slide"], script) if node.args.get("slide") is not None else size
     origin = duration(node.args["offset"], script) if node.args.get("offset") is not None else 0
     with script.blame(node):
         return BoundQuery(assign_windows(plan, size, slide, origin), (*query.names, WINDOW_START, WINDOW_END))
+
+
+def _bind_session(node: Session, query: BoundQuery) -> BoundQuery:
+    """Return a session window whose ends have the names that window functions give them."""
+    names = (*node.input.schema.names, WINDOW_START, WINDOW_END)
+    columns = tuple((name, Column.to(f)) for name, f in zip(names, node.schema, strict=True))
+    return BoundQuery(N.Project(node, columns), (*query.names, WINDOW_START, WINDOW_END))
 
 
 def _require_time_line(node: ast.WindowFunctionSyntax, query: BoundQuery, script: Script) -> None:
