@@ -40,13 +40,11 @@ def assign_windows(node: N.Node, size: int, slide: int, origin: Chronon = 0) -> 
                 f"the window adds the column '{name}', and there is one already",
                 next_step=f"give that one another name with AS: SELECT {name_sql(name)} AS …",
             )
-    count = -(-size // slide)
-    found: N.Node | None = None
-    for number in range(count):
-        branch = _branch(node, line, size, slide, origin, number)
-        found = branch if found is None else N.Union(found, branch)
-    assert found is not None
-    return found
+    branches = [_branch(node, line, size, slide, origin, number) for number in range(-(-size // slide))]
+    while len(branches) > 1:  # pairs of pairs: a union of many is not deep
+        pairs = [N.Union(*branches[i : i + 2]) for i in range(0, len(branches) - 1, 2)]
+        branches = pairs + branches[len(pairs) * 2 :]
+    return branches[0]
 
 
 def _require_lengths(size: int, slide: int) -> None:
