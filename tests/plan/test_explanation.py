@@ -28,6 +28,52 @@ CREATE STREAM r (k INT, w INT, ts TIMESTAMP, TIMELINE ts);
 """
 
 
+def test_windows_as_columns_sessions_and_slides() -> None:
+    script = (
+        STREAMS
+        + """
+        CREATE VIEW open AS SELECT k, session_start, COUNT(*) AS n FROM s [SESSION 10 SECONDS PARTITION BY k]
+          GROUP BY k, session_start;
+        CREATE VIEW ends AS SELECT k, session_end FROM s [SESSION 10 SECONDS PARTITION BY k];
+        CREATE VIEW pairs AS SELECT v FROM s [PARTITION BY k ROWS 2 SLIDE 2];
+        CREATE VIEW sections AS SELECT k, window_end FROM TUMBLE(TABLE s, DESCRIPTOR(ts), 10 SECONDS);
+    """
+    )
+    assert (
+        explain(script)
+        == """\
+View open  · may be retracted (WK±) · state: its changes, 1 wk
+  Project k, session_start, `count(*)` AS n  · may be retracted (WK±)
+    Aggregate count(*) BY s.k, s.session_start  · may be retracted (WK±) · state: a value per \
+group, 10 s; ends to come, 10 s, in expiry buckets
+      Session [SESSION 10 SECONDS PARTITION BY k] without session_end  · expires within 10 s (WK) · \
+state: the rows of the open session per k, until it is over
+        #5 Stream s (k INT, v INT, ts TIMESTAMP TIMELINE)  · append-only (MON) · bound newest ts − 5 s
+rules: prune_columns
+
+View ends  · may be retracted (STR±) · state: its changes, 1 wk
+  Project s.k, s.session_end  · may be retracted (STR±)
+    Session [SESSION 10 SECONDS PARTITION BY k]  · may be retracted (STR±) · state: the rows of the \
+open session per k, until it is over
+      = #5 Stream s, shared  · append-only (MON)
+
+View pairs  · may be retracted (WK±) · state: its changes, 1 wk
+  Project s.v  · may be retracted (WK±)
+    Window [PARTITION BY k ROWS 2 SLIDE 2]  · may be retracted (WK±) · state: the last 2 rows per \
+k, and those that wait for the next slide, until pushed out
+      = #5 Stream s, shared  · append-only (MON)
+
+View sections  · expires within 20 s (WKS) · state: its changes, 1 wk
+  Project s.k, s.window_end  · expires within 20 s (WKS)
+    Alias s  · expires within 20 s (WKS)
+      Project s.k, timestamp_micros((unix_micros(s.ts) - pmod(unix_micros(s.ts), 10000000L)) + \
+10000000L) AS window_end  · expires within 20 s (WKS)
+        Window [TUMBLE 10 SECONDS LAG 1 MICROSECOND]  · expires within 20 s (WKS)
+          = #5 Stream s, shared  · append-only (MON)
+rules: prune_columns"""
+    )
+
+
 def test_a_script_with_views_that_share() -> None:
     script = (
         STREAMS

@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everview.algebra import nodes as N
+from everview.algebra.assignment import assign_windows
 from everview.algebra.changes import ChangeRow, Logical, Record, to_logical
+from everview.algebra.expressions import Column
 from everview.algebra.schema import Schema
 from everview.algebra.time import DAY, HOUR, INFINITY, MINUTE, SECOND
 from everview.algebra.types import STRING, TIMESTAMP
 from everview.algebra.windows import NOW, Band, Fixed, Range, Rows, TimeWindow, tumble
 from everview.errors import AlgebraError
 from everview.reference.meaning import meaning
-from everview.reference.scope import scope, sliding
+from everview.reference.scope import assigned_windows, scope, sliding, whole_window
 from tests.streams import COLUMNS, DOMAIN, LAST_ARRIVAL, S, arrivals, arrivals_of, at, values
 
 SMALL = st.integers(-6, 18)
@@ -112,6 +114,40 @@ def test_near_the_end_of_time_a_window_never_closes() -> None:
     late = INFINITY - 3
     assert Range(5).interval(late).until == Fixed(10).interval(late).until == INFINITY
     assert tumble(10).interval(late) is None
+
+
+# Windows as columns
+
+
+@given(arrivals(), st.integers(1, 9), st.integers(1, 5), st.integers(-3, 9))
+def test_windows_as_columns_are_assigned_and_shown_when_they_are_over(
+    stream: list[ChangeRow], size: int, slide: int, origin: int
+) -> None:
+    """TUMBLE and HOP: a row in each window that holds it, while that is the last whole one."""
+    slide = min(slide, size)
+    expected: Counter[tuple[Record, int]] = Counter()
+    for t in DOMAIN:
+        covered = whole_window(t, size, slide, origin)
+        assert covered is not None
+        for row in stream:
+            for start, end in assigned_windows(row.from_, size, slide, origin):
+                if (start, end - 1) == covered and row.from_ <= t:
+                    assert covered[0] <= row.from_ <= covered[1]
+                    expected[(*row.record, start, end), t] += 1
+    assert meaning(assign_windows(S, size, slide, origin), {"s": stream}, DOMAIN) == expected
+
+
+@given(arrivals(), st.integers(1, 9), st.integers(1, 5), st.integers(-3, 9))
+def test_windows_as_columns_hold_the_rows_of_a_sliding_window(
+    stream: list[ChangeRow], size: int, slide: int, origin: int
+) -> None:
+    """Without their columns, they are [RANGE size SLIDE slide LAG 1 µs]."""
+    slide = min(slide, size)
+    assigned = assign_windows(S, size, slide, origin)
+    rows = N.Project(assigned, tuple((f.name, Column.to(f)) for f in assigned.schema.fields[:3]))
+    sliding_window = N.Window(S, Range(size, slide, lag=1, origin=origin + size))
+    inputs = {"s": stream}
+    assert meaning(rows, inputs, DOMAIN) == meaning(sliding_window, inputs, DOMAIN)
 
 
 # Windows of rows

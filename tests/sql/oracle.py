@@ -172,7 +172,9 @@ def holds(window: str, ts: int, t: int) -> bool:
 def windowed(window: str, names: Sequence[str], rows: list[Row], t: int) -> list[Row]:
     """The rows that a window holds at t, of those that its input holds."""
     line = names.index("ts")
-    newest = re.search(r"(?:PARTITION BY ([\w, ]+) )?ROWS (\d+)", window)
+    if window.startswith("SESSION"):
+        return open_sessions(window, names, rows, t)
+    newest = re.search(r"(?:PARTITION BY ([\w, ]+) )?ROWS (\d+)(?: SLIDE (\d+))?", window)
     if newest is None:
         return [e for e in rows if holds(window, e[line], t)]
     sequence = [names.index("seq")] if "seq" in names else []
@@ -180,7 +182,27 @@ def windowed(window: str, names: Sequence[str], rows: list[Row], t: int) -> list
     partitions: dict[Row, list[Row]] = {}
     for e in sorted(rows, key=lambda e: _order([e[i] for i in (line, *sequence)] + list(e))):
         partitions.setdefault(tuple(e[k] for k in keys), []).append(e)
-    return [e for members in partitions.values() for e in members[-int(newest[2]) :]]
+    count, slide = int(newest[2]), int(newest[3] or 1)
+    return [e for members in partitions.values() for e in members[: len(members) // slide * slide][-count:]]
+
+
+def open_sessions(window: str, names: Sequence[str], rows: list[Row], t: int) -> list[Row]:
+    """The rows of sessions that are open at t, with the ends of their session: one row after the other."""
+    line, gap = names.index("ts"), _part("SESSION", window, 0)
+    found = re.search(r"PARTITION BY ([\w, ]+)", window)
+    keys = [names.index(k.strip()) for k in found[1].split(",")] if found else []
+    sessions: dict[Row, list[Row]] = {}
+    for e in sorted(rows, key=lambda e: e[line]):
+        of_key = sessions.setdefault(tuple(e[k] for k in keys), [])
+        if of_key and of_key[-1][line] + gap <= e[line]:
+            of_key.clear()
+        of_key.append(e)
+    return [
+        (*e, of_key[0][line], of_key[-1][line] + gap)
+        for of_key in sessions.values()
+        for e in of_key
+        if t < of_key[-1][line] + gap
+    ]
 
 
 def _order(values: Iterable[Any]) -> list[tuple[bool, Any]]:
@@ -271,6 +293,8 @@ class Witness:
             names = [c.split()[0].strip('"') for c in columns]
             for window in windows:
                 history = [windowed(window, names, e, i % len(DOMAIN)) for i, e in enumerate(history)]
+                if window.startswith("SESSION"):
+                    columns = [*columns, "session_start TIMESTAMP", "session_end TIMESTAMP"]
             if every is not None or on is not None:
                 history = self._held(history, every, origin, on)
             self._load(key, columns, history)

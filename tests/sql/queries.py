@@ -70,6 +70,10 @@ WINDOWS = [
     f"SELECT * FROM s [BETWEEN {at(3)} AND {at(8)}]",
     "SELECT * FROM s [ROWS 1]",
     "SELECT * FROM s [ROWS 3]",
+    "SELECT * FROM s [ROWS 3 SLIDE 2]",
+    "SELECT * FROM s [ROWS 2 SLIDE 3]",
+    "SELECT name, seq FROM m [PARTITION BY ok ROWS 2 SLIDE 2]",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS total FROM s [PARTITION BY k ROWS 3 SLIDE 3] GROUP BY k",
     "SELECT * FROM s [PARTITION BY k ROWS 1]",
     "SELECT * FROM s [PARTITION BY k, v ROWS 2]",
     "SELECT * FROM m [ROWS 2]",
@@ -83,6 +87,79 @@ WINDOWS = [
     "SELECT * FROM s WHERE ts BETWEEN NOW - INTERVAL '6' MICROSECOND AND NOW",
     "SELECT s.k, r.v FROM s JOIN r ON s.k = r.k WHERE s.ts > NOW - INTERVAL '5' MICROSECOND"
     " AND NOW - INTERVAL '3' MICROSECOND < r.ts",
+]
+
+
+def last_whole(size: int, slide: int, start: int = 0, rows: str = "s") -> str:
+    """The rows of the last window that is over, with its ends, for DuckDB."""
+    origin = at((start + size) % slide)
+    end = f"(SELECT time_bucket(INTERVAL '{slide}' MICROSECOND, NOW, {origin}) AS window_end) AS w"
+    return (
+        f"(SELECT s.*, window_end - INTERVAL '{size}' MICROSECOND AS window_start, window_end"
+        f" FROM {rows}, {end}"
+        f" WHERE s.ts >= window_end - INTERVAL '{size}' MICROSECOND AND s.ts < window_end) AS s"
+    )
+
+
+SESSIONS: list[str | Case] = [
+    f"SELECT * FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT * FROM s [SESSION 2 {US}]",
+    f"SELECT name, seq, session_end FROM m [SESSION 4 {US} PARTITION BY ok, name]",
+    f"SELECT k, v, session_start FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT k, session_start, COUNT(*) AS n, MAX(ts) AS last FROM s [SESSION 3 {US} PARTITION BY k]"
+    " GROUP BY k, session_start",
+    f"SELECT k, session_start, session_end, COUNT(*) AS n FROM s [SESSION 4 {US} PARTITION BY k]"
+    " GROUP BY k, session_start, session_end",
+    Case(
+        f"SELECT * FROM SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), 3 {US})",
+        "SELECT k, v, ts, session_start AS window_start, session_end AS window_end"
+        f" FROM s [SESSION 3 {US} PARTITION BY k]",
+    ),
+    f"SELECT DISTINCT k FROM s [SESSION 3 {US} PARTITION BY k]",
+    f"SELECT a.k, a.session_start, b.v FROM s [SESSION 3 {US} PARTITION BY k] AS a"
+    f" JOIN {R5} AS b ON a.k = b.k",
+    f"SELECT k FROM r [RANGE 9 {US}] EXCEPT SELECT k FROM s [SESSION 2 {US} PARTITION BY k]",
+]
+
+GROUPED = "window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total"
+WINDOW_FUNCTIONS = [
+    Case(f"SELECT * FROM TUMBLE(TABLE s, DESCRIPTOR(ts), 4 {US})", f"SELECT * FROM {last_whole(4, 4)}"),
+    Case(
+        f"SELECT * FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '5' MICROSECOND, 2 {US}))",
+        f"SELECT * FROM {last_whole(5, 5, 2)}",
+    ),
+    Case(
+        f"SELECT * FROM HOP(TABLE s, DESCRIPTOR(ts), 2 {US}, 6 {US}) AS h",
+        f"SELECT * FROM {last_whole(6, 2)}",
+    ),
+    Case(
+        f"SELECT * FROM HOP(DATA => TABLE s, TIMECOL => DESCRIPTOR(ts), SIZE => 7 {US}, SLIDE => 3 {US})",
+        f"SELECT * FROM {last_whole(7, 3)}",
+    ),
+    Case(
+        f"SELECT {GROUPED} FROM TUMBLE(TABLE s, DESCRIPTOR(ts), 5 {US}) GROUP BY window_start, window_end, k",
+        f"SELECT {GROUPED} FROM {last_whole(5, 5)} GROUP BY window_start, window_end, k",
+    ),
+    Case(
+        f"SELECT {GROUPED} FROM s"
+        " GROUP BY window(ts, '6 microseconds', '3 microseconds', '1 microsecond'), k",
+        f"SELECT {GROUPED} FROM {last_whole(6, 3, 1)} GROUP BY window_start, window_end, k",
+    ),
+    Case(
+        "SELECT window.start, k, MAX(v) AS top FROM s [RANGE 8 MICROSECONDS] WHERE v > 0"
+        " GROUP BY window(ts, '4 microseconds'), k",
+        "SELECT window_start AS start, k, MAX(v) AS top FROM "
+        + last_whole(4, 4, rows=f"s [RANGE 8 {US}]")
+        + " WHERE v > 0 GROUP BY window_start, k",
+    ),
+    Case(
+        f"SELECT a.k, a.window_end, b.v FROM TUMBLE(TABLE s, DESCRIPTOR(ts), 4 {US}) AS a"
+        f" JOIN TUMBLE(TABLE s, DESCRIPTOR(ts), 4 {US}) AS b"
+        " ON a.window_end = b.window_end AND a.k = b.k AND a.v < b.v",
+        f"SELECT a.k, a.window_end, b.v FROM (SELECT * FROM {last_whole(4, 4)}) AS a"
+        f" JOIN (SELECT * FROM {last_whole(4, 4)}) AS b"
+        " ON a.window_end = b.window_end AND a.k = b.k AND a.v < b.v",
+    ),
 ]
 
 JOINS = [
@@ -395,6 +472,8 @@ TOPICS = {
     "filter": FILTERS,
     "expression": EXPRESSIONS,
     "window": WINDOWS,
+    "window function": WINDOW_FUNCTIONS,
+    "session": SESSIONS,
     "join": JOINS,
     "subquery": SUBQUERIES,
     "value of a subquery": VALUES_OF_SUBQUERIES,

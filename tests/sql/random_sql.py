@@ -56,7 +56,9 @@ _WINDOWS = st.one_of(
     st.builds("SINCE {}".format, _MOMENTS),
     st.builds("UNTIL {}".format, _MOMENTS),
 )
-_ROWS = st.sampled_from(["ROWS 1", "ROWS 3", "PARTITION BY k ROWS 1", "PARTITION BY k ROWS 2"])
+_ROWS = st.sampled_from(
+    ["ROWS 1", "ROWS 3", "PARTITION BY k ROWS 1", "PARTITION BY k ROWS 2", "ROWS 3 SLIDE 2"]
+)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Column, Expression
 from everview.algebra.over import Over, Rank, over_call_sql
 from everview.algebra.schema import Schema
+from everview.algebra.session import SESSION_END, Session
 from everview.algebra.text import aggregate_sql, expression_sql, name_sql, over_sql
 from everview.algebra.time import duration_text, timestamp_sql
 
@@ -130,6 +131,11 @@ def _(node: N.Aggregate) -> str:
     calls = ", ".join(_named(n, aggregate_sql(c)) for n, c in node.calls)
     keys = ", ".join(_column(n, e) for n, e in node.keys)
     return "Aggregate" + (f" {calls}" if calls else "") + (f" BY {keys}" if keys else "")
+
+
+@describe_node.register
+def _(node: Session) -> str:
+    return f"Session [{node.words}]" + ("" if node.with_end else f" without {SESSION_END}")
 
 
 @describe_node.register

@@ -155,21 +155,28 @@ class Band:
 class Rows:
     """ROWS count, or per partition PARTITION BY … ROWS count: the most recent rows (paper 4, 3.2).
 
-    Rows of one instant are ordered by the stream's SEQUENCE BY columns, then by all columns.
+    Rows of one instant are ordered by the stream's SEQUENCE BY columns, then by all columns. With a slide,
+    the window moves at every so many arrivals only (the progression step of paper 4).
     """
 
     count: int
     partition_by: tuple[str, ...] = ()
+    slide: int = 1
 
     def __post_init__(self) -> None:
         if self.count <= 0:
             raise AlgebraError(
                 f"a window of ROWS {self.count} holds nothing", next_step="ask for at least one row"
             )
+        if self.slide <= 0:
+            raise AlgebraError(
+                f"SLIDE {self.slide} never moves on",
+                next_step="give a slide of at least one row, or leave it out",
+            )
 
     def __str__(self) -> str:
         keys = f"PARTITION BY {', '.join(map(name_sql, self.partition_by))} " if self.partition_by else ""
-        return f"{keys}ROWS {self.count}"
+        return f"{keys}ROWS {self.count}" + (f" SLIDE {self.slide}" if self.slide > 1 else "")
 
 
 TimeWindow = Range | Fixed | Band

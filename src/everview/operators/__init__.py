@@ -33,6 +33,8 @@ from everview.operators.register import RegisterOperator
 from everview.operators.relation_stream import RelationStreamOperator
 from everview.operators.row_window import RowWindowOperator
 from everview.operators.scan import ARRIVALS, DomainScanOperator, ScanOperator
+from everview.operators.session import SessionOperator
+from everview.operators.sliding_row_window import SlidingRowWindowOperator
 from everview.operators.stamp import StampOperator
 from everview.operators.summed_sync import SummedSyncOperator
 from everview.operators.sync_every import SyncEveryOperator
@@ -50,9 +52,8 @@ __all__ = [
     "HoldOperator", "InputRows", "InsertionsOperator", "JoinOperator", "LatestPerKeyOperator",
     "MatchOperator", "MetOperator", "MultisetOperator", "NegateOperator", "NegativeTuplesOperator",
     "OnceOperator", "Operator", "OverColumn", "OverOperator", "ProjectOperator", "RankOperator",
-    "RegisterOperator",
-    "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "StampOperator", "StatePart",
-    "StatefulOperator", "SummedSyncOperator", "SyncEveryOperator", "SyncOnOperator", "SyncedLatestOperator",
-    "TimeWindowOperator",
-    "UnionOperator", "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
+    "RegisterOperator", "RelationStreamOperator", "RowWindowOperator", "ScanOperator", "SessionOperator",
+    "SlidingRowWindowOperator", "StampOperator", "StatePart", "StatefulOperator", "SummedSyncOperator",
+    "SyncEveryOperator", "SyncOnOperator", "SyncedLatestOperator", "TimeWindowOperator", "UnionOperator",
+    "UnmetOperator", "VersionAntiJoinOperator", "VersionJoinOperator", "column",
 ]  # fmt: skip

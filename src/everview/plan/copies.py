@@ -11,6 +11,7 @@ from functools import singledispatch
 
 from everview.algebra import nodes as N
 from everview.algebra.over import Over, Rank
+from everview.algebra.session import Session
 from everview.algebra.time import SECOND
 from everview.algebra.windows import Fixed, Range, Rows
 
@@ -70,6 +71,11 @@ def _(node: N.Window) -> float:
         case Rows(count, partition_by):
             return min(below, count * (_VALUES if partition_by else 1.0))
     return below
+
+
+@_rows_held.register
+def _(node: Session) -> float:
+    return min(_rows_held(node.input), max(node.gap / SECOND, 1.0))
 
 
 @_rows_held.register

@@ -17,6 +17,8 @@ from everview import operators as P
 
 _BY_TIMESTAMP: tuple[tuple[type[P.Operator], str], ...] = (
     (P.RowWindowOperator, "a window of rows, which holds the rows with the latest timestamps"),
+    (P.SlidingRowWindowOperator, "a window of rows, which counts rows in the order of their timestamps"),
+    (P.SessionOperator, "a session window, which goes by the pauses between timestamps"),
     (P.LatestPerKeyOperator, "a tagged stream, which holds the row with the latest timestamp of each key"),
     (P.VersionJoinOperator, "a join with a table as it was at the timestamp of a row"),
     (P.VersionAntiJoinOperator, "a join with a table as it was at the timestamp of a row"),

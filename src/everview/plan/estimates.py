@@ -297,6 +297,32 @@ def _(operator: P.RowWindowOperator, inputs: Sequence[Flow], known: Statistics) 
 
 
 @_estimate.register
+def _(
+    operator: P.SlidingRowWindowOperator, inputs: Sequence[Flow], known: Statistics
+) -> OperatorEstimate:  # fmt: skip
+    """Of each slide, the last rows are seen; half a slide waits."""
+    (flow,) = inputs
+    partitions = count_occurring(flow.distinct(operator.partition), flow.holds)
+    holds = min(operator.count * partitions, flow.holds)
+    rate = 2 * flow.rate * min(1.0, operator.count / operator.slide)
+    made = Flow(rate, rate, holds, holds, flow.values, flow.grain)
+    waiting = min((operator.count + operator.slide / 2) * partitions, flow.holds)
+    return _with_state(operator, made, inputs, {"open": waiting}, flow.rate)
+
+
+@_estimate.register
+def _(operator: P.SessionOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
+    """Sessions are taken to be as long as their gap; a step emits what is open of the keys it touches."""
+    (flow,) = inputs
+    holds = min(2 * flow.rate * operator.gap / SECOND, flow.holds)
+    emitted = flow.rate + min(flow.rate, holds / known.step)
+    rate = emitted * (2 if operator.with_end else 1)
+    values = (*flow.values, *[math.inf] * (len(operator.types) - len(operator.input.types)))
+    made = Flow(rate, rate, holds, holds, values, flow.grain)
+    return _with_state(operator, made, inputs, {"open": holds}, flow.rate)
+
+
+@_estimate.register
 def _(operator: P.LatestPerKeyOperator, inputs: Sequence[Flow], known: Statistics) -> OperatorEstimate:
     (flow,) = inputs
     keys = flow.distinct(operator.key)

@@ -16,6 +16,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Case, Comparison, Expression, Literal
 from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Schema
+from everview.algebra.session import Session
 from everview.algebra.text import name_sql
 from everview.algebra.types import BOOLEAN, INT, DataType
 from everview.algebra.windows import Rows
@@ -195,7 +196,7 @@ def _(node: N.Synchronize, lower: Lowering) -> P.Operator:
 def _rows_coalesce(plan: P.Operator) -> bool:
     """Return whether rows of a plan may begin where others of the same record end."""
     match plan:
-        case P.DistinctOperator() | P.MultisetOperator():
+        case P.DistinctOperator() | P.MultisetOperator() | P.SessionOperator():
             return True
         case P.VersionJoinOperator():
             return _rows_coalesce(plan.inputs[0])
@@ -259,7 +260,22 @@ def _(node: N.Window, lower: Lowering) -> P.Operator:
     per = f" per {', '.join(map(name_sql, node.window.partition_by))}" if partition else ""
     rows = InputRows(count + per, life(node).lasts, until="until pushed out")
     order = _arrival_order(node.input)
+    if node.window.slide > 1:
+        kept = replace(rows, label=f"{rows.label}, and those that wait for the next slide")
+        return P.SlidingRowWindowOperator(
+            below, node.window.count, node.window.slide, partition, order, rows=(kept,)
+        )
     return lower.retract_at_end(P.RowWindowOperator(below, node.window.count, partition, order, rows=(rows,)))
+
+
+@_lower_node.register
+def _(node: Session, lower: Lowering) -> P.Operator:
+    schema = node.input.schema
+    partition = tuple(schema.index(schema.find(name)) for name in node.partition_by)
+    per = f" per {', '.join(map(name_sql, node.partition_by))}" if partition else ""
+    rows = InputRows(f"the rows of the open session{per}", until="until it is over")
+    below = lower.lower_with_intervals(node.input)
+    return lower.retract_at_end(P.SessionOperator(below, node.gap, partition, node.with_end, rows=(rows,)))
 
 
 def _arrival_order(node: N.Node) -> tuple[int, ...]:

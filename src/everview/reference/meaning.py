@@ -23,13 +23,14 @@ from everview.algebra.evaluate import convert, evaluate, holds
 from everview.algebra.expressions import Expression
 from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Schema
+from everview.algebra.session import Session
 from everview.algebra.time import Chronon, instant_column
 from everview.algebra.types import VOID, DataType
 from everview.algebra.values import normal, record_ordering
 from everview.algebra.windows import Rows, TimeWindow
 from everview.errors import AlgebraError
 from everview.reference.over import over_rows, rank_rows
-from everview.reference.scope import scope
+from everview.reference.scope import scope, session
 
 Triple = tuple[Record, Chronon, int]
 
@@ -166,7 +167,8 @@ def _rows_window(plan: N.Window, window: Rows, stream: Logical, world: World) ->
     """W_n and W_p: the N most recent tuples, of each partition (paper 4, 3.2).
 
     The paper leaves ties open; here rows of one instant are ordered by the stream's SEQUENCE BY columns,
-    then by all columns.
+    then by all columns. With a progression step, the state is that after the last arrival whose number is a
+    multiple of it.
     """
     schema = plan.input.schema
     keys = [schema.index(schema.find(name)) for name in window.partition_by]
@@ -178,8 +180,32 @@ def _rows_window(plan: N.Window, window: Rows, stream: Logical, world: World) ->
                 raise AlgebraError("a window of ROWS over a stream with negative rows has no meaning")
             partitions[tuple(normal(e[k]) for k in keys)].extend([e] * n)
         for members in partitions.values():
-            recent = sorted(members, key=lambda e: arrival_order(plan.input, e))[-window.count :]
-            triples.extend((e, t, 1) for e in recent)
+            arrived = sorted(members, key=lambda e: arrival_order(plan.input, e))
+            seen = arrived[: len(arrived) - len(arrived) % window.slide]
+            triples.extend((e, t, 1) for e in seen[-window.count :])
+    return _sum(triples)
+
+
+@_meaning.register
+def _session(plan: Session, world: World) -> Logical:
+    """The rows of each key whose timestamps are in the scope of its session, with the ends of that."""
+    schema = plan.input.schema
+    keys = [schema.index(schema.find(name)) for name in plan.partition_by]
+    assert schema.timeline is not None
+    line = schema.index(schema.timeline)
+    stream = _meaning(plan.input, world)
+    triples: list[Triple] = []
+    for t in world.domain:
+        stamps: dict[Record, list[Chronon]] = defaultdict(list)
+        snapshot = snapshot_at(stream, t)
+        for e in snapshot:
+            stamps[tuple(normal(e[k]) for k in keys)].append(_ts(e, line))
+        for e, n in snapshot.items():
+            own = stamps[tuple(normal(e[k]) for k in keys)]
+            covered = session(t, own, plan.gap)
+            if covered is not None and covered[0] <= _ts(e, line):
+                ends = (covered[0], max(own) + plan.gap)
+                triples.append(((*e, *ends[: len(plan.schema) - len(schema)]), t, n))
     return _sum(triples)
 
 

@@ -6,6 +6,8 @@ or to None for ∅. It is slow and literal on purpose: `windows.py` is tested ag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from everview.algebra.time import LEAST, Chronon
 from everview.algebra.windows import Band, Fixed, Range, TimeWindow
 
@@ -66,3 +68,42 @@ def fixed_band(tau: Chronon, lower: Chronon, upper: Chronon) -> ScopeInterval:
     if tau < lower:
         return None
     return (lower, tau) if tau <= upper else (lower, upper)
+
+
+def session(tau: Chronon, stamps: Sequence[Chronon], gap: int) -> ScopeInterval:
+    """Return the scope at τ of a session window, for the timestamps of one key: the session that is open.
+
+    It began with the first of the rows up to τ between which no pause is as long as the gap.
+
+    >>> session(8, [1, 5, 7], 3), session(10, [1, 5, 7], 3), session(8, [], 3)
+    ((5, 8), None, None)
+    """
+    come = sorted(ts for ts in stamps if ts <= tau)
+    if not come or tau >= come[-1] + gap:
+        return None
+    start = come[-1]
+    for ts in reversed(come):
+        if start - ts >= gap:
+            break
+        start = ts
+    return start, tau
+
+
+def assigned_windows(ts: Chronon, size: int, slide: int, origin: Chronon) -> list[tuple[Chronon, Chronon]]:
+    """Return the windows that TUMBLE and HOP assign a row to: all [start, end) on the grid that hold ts.
+
+    >>> assigned_windows(7, 10, 5, 0), assigned_windows(10, 10, 10, 0)
+    ([(0, 10), (5, 15)], [(10, 20)])
+    """
+    starts = [start for start in range(ts - size + 1, ts + 1) if (start - origin) % slide == 0]
+    return [(start, start + size) for start in starts]
+
+
+def whole_window(tau: Chronon, size: int, slide: int, origin: Chronon) -> ScopeInterval:
+    """Return the scope of TUMBLE and HOP at τ: the last of their windows that is over, without its end.
+
+    >>> whole_window(20, 10, 10, 0), whole_window(19, 10, 5, 0)
+    ((10, 19), (5, 14))
+    """
+    end = max(end for end in range(tau - slide + 1, tau + 1) if (end - size - origin) % slide == 0)
+    return end - size, end - 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from everview.algebra import nodes as N
 from everview.algebra.changes import ChangeRow, Record, coalesce, from_raw
+from everview.algebra.session import Session
 from everview.algebra.time import INFINITY, Chronon, Grid
 from everview.algebra.windows import Rows
 from everview.catalog import Catalog, EventStreamEntry, StreamEntry
@@ -122,6 +123,8 @@ def _instants(plan: N.Node, times: list[Chronon]) -> list[Chronon]:
         for ts in list(found):
             interval = window.interval(ts)
             found |= set() if interval is None else {interval.from_, interval.until} - {INFINITY}
+    for gap in {n.gap for n in plan.walk() if isinstance(n, Session)}:
+        found |= {ts + gap for ts in found}
     for grid in grids:
         found |= set(grid.points(min(found), max(found) + grid.step + 1))
     return sorted(found)

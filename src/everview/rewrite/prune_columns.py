@@ -13,6 +13,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import Column, Expression
 from everview.algebra.over import Over, Rank
 from everview.algebra.schema import Field
+from everview.algebra.session import Session
 from everview.algebra.types import INT
 
 _Columns = frozenset[Column]
@@ -67,6 +68,8 @@ def _narrow(node: N.Node, read: _Columns) -> N.Node:
             return _narrow_ranking(node, read)
         case Over():
             return _narrow_over(node, read)
+        case Session(with_end=True) if Column.to(node.schema.fields[-1]) not in read:
+            return replace(node, with_end=False)
         case N.Alias(below):
             pairs = list(zip(node.schema, below.schema, strict=True))
             return N.with_inputs(

@@ -12,7 +12,17 @@ class WindowBracketSyntax(exp.Expression):
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True, "extent": False, "slide": False, "lag": False, "origin": False,
-        "lower": False, "upper": False, "count": False, "keys": False,
+        "lower": False, "upper": False, "count": False, "keys": False, "row_slide": False,
+    }  # fmt: skip
+
+
+class WindowFunctionSyntax(exp.Expression):
+    """TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset]), HOP(TABLE s, DESCRIPTOR(ts), slide, size [, …]),
+    SESSION(TABLE s [PARTITION BY …], DESCRIPTOR(ts), gap)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True, "this": True, "line": True, "size": False, "slide": False, "offset": False,
+        "gap": False, "keys": False, "alias": False, "joins": False,
     }  # fmt: skip
 
 

@@ -55,7 +55,21 @@ class WindowParser(OperatorParser):
             if not self._match_text_seq("ROWS"):
                 self._fail("expected ROWS: a window with PARTITION BY counts rows")
         count = self._needed(self._parse_unary(), "a number of rows")
-        return ast.WindowBracketSyntax(kind="ROWS", count=count, keys=keys)
+        slide = self._row_slide() if self._match_text_seq("SLIDE") else None
+        return ast.WindowBracketSyntax(kind="ROWS", count=count, keys=keys, row_slide=slide)
+
+    def _row_slide(self) -> exp.Expr:
+        slide = self._needed(self._parse_unary(), "a number of rows")
+        if self._curr and self._curr.token_type in WORDS:
+            self._fail("a window of ROWS slides by rows, not by time", next_step="write ROWS 100 SLIDE 10")
+        return slide
+
+    def _session_window(self, kind: str) -> exp.Expr:
+        """Parse SESSION gap [PARTITION BY columns]."""
+        gap, keys = self._duration(), None
+        if self._match(TokenType.PARTITION_BY):
+            keys = self._parse_csv(lambda: self._name("a column"))
+        return ast.WindowBracketSyntax(kind="SESSION", extent=gap, keys=keys)
 
     def _bare_window(self, kind: str) -> exp.Expr:
         return ast.WindowBracketSyntax(kind=kind)
@@ -109,6 +123,7 @@ _WINDOWS: dict[str, Callable[[WindowParser, str], exp.Expr]] = {
     "BETWEEN": WindowParser._between_window,
     "ROWS": WindowParser._rows_window,
     "PARTITION BY": WindowParser._rows_window,
+    "SESSION": WindowParser._session_window,
     "SLIDE": WindowParser._time_window,
     "LAG": WindowParser._time_window,
     "ORIGIN": WindowParser._time_window,

@@ -11,6 +11,7 @@ from sqlglot import exp
 from everview.algebra import nodes as N
 from everview.algebra.aggregates import is_aggregate
 from everview.algebra.over import Over, Rank
+from everview.algebra.session import Session
 from everview.algebra.types import TIMESTAMP
 from everview.errors import Place
 from everview.sql import ast
@@ -47,6 +48,8 @@ def _not_an_event(plan: N.Node) -> _Reason | None:
             return _Reason("a synchronized relation", lambda part: part.meta.get("sync"))
         case Over():
             return _Reason("OVER (…), whose values change as other rows come", _ranking)
+        case Session():
+            return _Reason(f"the window [{plan.words}]", _window)
         case Rank():
             return _Reason("a ranking, whose rows change as others come", _ranking)
         case N.View(definition=N.IStream()) | N.IStream():

@@ -13,6 +13,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Column, Comparison, Expression, conjunction
 from everview.algebra.schema import Schema
 from everview.algebra.text import column_sql
+from everview.sql import ast
 from everview.sql.context import BoundQuery, Context
 from everview.sql.relations import Relation, bind_relation, bind_windows, named_relation
 from everview.sql.renaming import select_columns, selects_all_columns
@@ -78,7 +79,7 @@ def is_relation(node: exp.Expr) -> bool:
     """Return whether what stands in brackets is a relation or a join, and not a query."""
     if isinstance(node, exp.Subquery):
         return has_relation_parts(node) or is_relation(node.this)
-    return isinstance(node, (exp.Table, exp.Lateral))
+    return isinstance(node, (exp.Table, exp.Lateral, ast.WindowFunctionSyntax))
 
 
 def has_relation_parts(node: exp.Expr) -> bool:

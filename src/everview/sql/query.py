@@ -32,6 +32,7 @@ from everview.sql.selecting import bind_items
 from everview.sql.subqueries import as_subquery, join_subquery, split_conditions
 from everview.sql.subquery_values import SubqueryValues, has_aggregates
 from everview.sql.values import bind_values
+from everview.sql.window_functions import take_window_call
 
 
 def bind_query(node: exp.Expr, context: Context) -> BoundQuery:
@@ -89,6 +90,7 @@ def bind_select(
     """
     context = bind_with(node, context)
     name_windows(node)
+    take_window_call(node, context.script)
     where = node.args.get("where")
     plan, scope, conditions = bind_from(
         node, context, split_conditions(where.this if where is not None else None)

@@ -10,13 +10,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from everview.algebra.text import name_sql
 from everview.sql import ast
-from everview.sql.join_grammar import JoinParser
 from everview.sql.places import WORDS
+from everview.sql.window_function_grammar import WINDOW_FUNCTIONS, WindowFunctionParser
 
 STREAM_FUNCTIONS = ("ISTREAM", "DSTREAM", "RSTREAM")
 
 
-class QueryParser(JoinParser):
+class QueryParser(WindowFunctionParser):
     """Spark's queries, with windows and synchronization behind relations."""
 
     def _is_query_start(self) -> bool:
@@ -119,7 +119,7 @@ class QueryParser(JoinParser):
         if not schema and self._at_relation_name():
             found = self._relation()
         elif not schema:
-            found = self._streamed_relation()
+            found = self._streamed_relation() or self._window_relation()
         if found is not None:
             for join in self._parse_joins() if joins else ():
                 found.append("joins", join)
@@ -163,6 +163,25 @@ class QueryParser(JoinParser):
             subquery.set("alias", alias)
         self._take_sync(subquery)
         return subquery
+
+    def _window_relation(self) -> exp.Expr | None:
+        """Parse TUMBLE(…), HOP(…) or SESSION(…) in FROM, perhaps in TABLE(…)."""
+        wrapped = self._word() == "TABLE" and self._next and self._next.token_type == TokenType.L_PAREN
+        if wrapped:
+            self._advance(2)
+        if not self._at_window_function():
+            if wrapped:
+                self._fail("expected a window function", choices=WINDOW_FUNCTIONS)
+            return None
+        relation: exp.Expr = self._placed(self._window_function)
+        if wrapped:
+            self._match_r_paren()
+        self._window_brackets(relation)
+        self._take_sync(relation)
+        if alias := self._parse_table_alias():
+            relation.set("alias", alias)
+        self._take_sync(relation)
+        return relation
 
     def _at_relation_name(self) -> bool:
         if not self._curr or self._next.token_type in (TokenType.L_PAREN, TokenType.DOT):

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
+from everview.algebra.session import Session
 from everview.algebra.time import Grid
 from everview.algebra.windows import Band, Rows
 from everview.sql import ast
@@ -17,6 +18,7 @@ from everview.sql.literals import bind_instant, duration
 from everview.sql.renaming import rename_columns
 from everview.sql.scope import Scope
 from everview.sql.values import bind_values
+from everview.sql.window_functions import bind_window_function
 from everview.sql.windows import NowBound, bind_window, predicate_window
 
 
@@ -107,6 +109,14 @@ def bind_relation(item: exp.Expr, context: Context) -> Relation:
     values = item.this if isinstance(item, exp.Table) else item
     if isinstance(values, exp.Values):
         return named_relation(item, bind_values(values, context), alias, context)
+    if isinstance(item, ast.WindowFunctionSyntax):
+        below = bind_relation(item.this, context)
+        query = BoundQuery(below.node, below.names)
+        scope = Scope()
+        scope.add(None, query.plan.schema, query.names)
+        keys = tuple(_plan_name(key, scope, context) for key in item.args.get("keys") or ())
+        windowed = bind_window_function(item, query, keys, context)
+        return named_relation(item, windowed, alias or below.name, context)
     if isinstance(item, exp.Lateral):
         raise context.script.error("LATERAL is not available", item, next_step="use JOIN … ON, or EXISTS (…)")
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
@@ -142,7 +152,8 @@ def bind_windows(
                 bracket,
                 next_step="take the bracket away, or declare a STREAM with a TIMELINE",
             )
-        found = bind_window(bracket, context.script)
+        is_session = bracket.args["kind"] == "SESSION"
+        found = Band(0) if is_session else bind_window(bracket, context.script)
         if node.schema.timeline is None and found != Band():
             what = (
                 f"'{item.name}' carries"
@@ -154,12 +165,18 @@ def bind_windows(
                 bracket,
                 next_step="put the window on the stream below, or select its time line column too",
             )
+        if is_session:
+            keys = tuple(_plan_name(key, scope, context) for key in bracket.args.get("keys") or ())
+            with context.script.blame(bracket):
+                node = Session(node, duration(bracket.args["extent"], context.script), keys)
+            continue
         if isinstance(found, Rows):
             keys = tuple(_plan_name(key, scope, context) for key in bracket.args.get("keys") or ())
             found = replace(found, partition_by=keys)
         with context.script.blame(bracket):
             node = node if found == Band() else N.Window(node, found)
-    return BoundQuery(node, query.names)
+    added = node.schema.names[len(query.plan.schema) :]  # of sessions
+    return BoundQuery(node, (*query.names, *added))
 
 
 def _plan_name(key: exp.Expr, scope: Scope, context: Context) -> str:

@@ -12,6 +12,7 @@ from everview.algebra import nodes as N
 from everview.algebra.expressions import TRUE, Call, Cast, Column, Expression, substitute
 from everview.algebra.over import Over, Rank, over_call_sql
 from everview.algebra.schema import Schema
+from everview.algebra.session import Session
 from everview.algebra.text import (
     Written,
     aggregate_sql,
@@ -204,15 +205,17 @@ def _relation(plan: N.Node) -> str:
     match plan:
         case N.Alias():
             alias = f"{name_sql(plan.name)}{_column_names(_below(plan))}"
-            return f"{_before(plan.input, N.Window, N.Synchronize, N.SynchronizeOn)} AS {alias}"
+            return f"{_before(plan.input, N.Window, Session, N.Synchronize, N.SynchronizeOn)} AS {alias}"
         case N.Stream() | N.Table() | N.View():
             return name_sql(plan.name)
+        case Session() if plan.with_end:
+            return f"{_before(plan.input, N.Window)} [{plan.words}]"
         case N.Window():
-            return f"{_before(plan.input, N.Window)} [{_window(plan)}]"
+            return f"{_before(plan.input, N.Window, Session)} [{plan.window}]"
         case N.Synchronize():
-            return f"{_before(plan.input, N.Window)} {_sync_every(plan.grid)}"
+            return f"{_before(plan.input, N.Window, Session)} {_sync_every(plan.grid)}"
         case N.SynchronizeOn(points=points) if isinstance(points, (N.View, N.Stream)):
-            return f"{_before(plan.input, N.Window)} SYNC ON {name_sql(points.name)}"
+            return f"{_before(plan.input, N.Window, Session)} SYNC ON {name_sql(points.name)}"
         case N.Values():
             return f"({_values(plan)})"
         case (
@@ -235,7 +238,7 @@ def _relation(plan: N.Node) -> str:
     raise PlanError(f"SQL has no words for {type(plan).__name__}")
 
 
-_BEHIND = (N.Window, N.Synchronize, N.SynchronizeOn, N.Alias)
+_BEHIND = (N.Window, Session, N.Synchronize, N.SynchronizeOn, N.Alias)
 
 
 def _before(plan: N.Node, *kinds: type[N.Node]) -> str:
@@ -260,14 +263,6 @@ def _column_names(plan: N.Node) -> str:
     if not isinstance(plan, N.Values) or plan.columns.names == own:
         return ""
     return f" ({', '.join(map(name_sql, plan.columns.names))})"
-
-
-def _window(plan: N.Window) -> str:
-    window = plan.window
-    keys = getattr(window, "partition_by", ())
-    if not keys:
-        return str(window)
-    return f"PARTITION BY {', '.join(map(name_sql, keys))} ROWS {window.count}"  # type: ignore[union-attr]
 
 
 def _sync_every(grid: Grid) -> str:

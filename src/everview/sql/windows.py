@@ -50,7 +50,10 @@ def bind_window(bracket: ast.WindowBracketSyntax, script: Script) -> AnyWindow:
                 return Band(lower, upper)
             case "ROWS":
                 keys = tuple(k.name for k in args.get("keys") or ())
-                return Rows(constant_int(args["count"], script, "ROWS"), keys)
+                slide = args.get("row_slide")
+                step = 1 if slide is None else constant_int(slide, script, "SLIDE")
+                with script.blame(bracket if slide is None or step > 0 else slide):
+                    return Rows(constant_int(args["count"], script, "ROWS"), keys, step)
     raise AssertionError(args["kind"])
 
 

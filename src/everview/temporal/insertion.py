@@ -126,8 +126,10 @@ def _(node: N.Window) -> Columns:
     match node.window:
         case Range(_, slide, lag) if slide > MICROSECOND or lag:
             return _NONE
-        case Rows():
+        case Rows(slide=1):
             return below if below == _all(node.input) else _NONE
+        case Rows():
+            return _NONE
     return below
 
 

@@ -12,6 +12,7 @@ from functools import singledispatch
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.over import Over, Rank
+from everview.algebra.session import Session
 from everview.algebra.time import INFINITY, MICROSECOND
 from everview.algebra.windows import AnyWindow, Band, Fixed, Range, Rows
 
@@ -103,11 +104,21 @@ def _(node: N.Window) -> Life:
 def reach(window: AnyWindow) -> int:
     """Return the longest time from a row's timestamp to its end in a time window, including the slide."""
     match window:
-        case Range(extent, slide, lag):
-            return lag + extent + (slide if slide > MICROSECOND else 0)
+        case Range(extent, slide, lag) if slide > MICROSECOND:
+            # A slide adds a microsecond less than its length. That is left out where the lag makes up for it,
+            # as in windows that are columns.
+            return lag + extent + slide - (MICROSECOND if lag % slide == MICROSECOND else 0)
+        case Range(extent, _, lag):
+            return lag + extent
         case Fixed(extent):
             return extent
     return INFINITY
+
+
+@life.register
+def _(node: Session) -> Life:
+    """A row ends within the gap, or is emitted again before that, to begin where it would have ended."""
+    return Life(node.gap, node.gap, begins=node.gap)
 
 
 @life.register

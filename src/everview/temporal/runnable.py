@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from everview.algebra import nodes as N
+from everview.algebra.session import Session
 from everview.algebra.text import name_sql
 from everview.algebra.windows import Rows
 from everview.errors import TemporalError
@@ -15,6 +16,12 @@ def require_runnable(plan: N.Node) -> None:
     for node in plan.walk():
         if isinstance(node, N.Window) and isinstance(node.window, Rows):
             _require_order(node)
+        if isinstance(node, Session) and arrival(node.input) != ():
+            raise TemporalError(
+                f"[{node.words}] needs rows that never end and come in the order of their time line, "
+                "and those of its input may do otherwise",
+                next_step="put the window on the stream below",
+            )
         if isinstance(node, N.SynchronizeOn):
             _require_points(node.points)
         if isinstance(node, N.TableJoin) and not node.retroactive:
@@ -22,7 +29,11 @@ def require_runnable(plan: N.Node) -> None:
 
 
 def _require_order(node: N.Window) -> None:
-    """Refuse a window of rows over rows that end out of order: a row that was pushed out could come back."""
+    """Refuse a window of rows over rows that end out of order: a row that was pushed out could come back.
+
+    One that slides counts all rows that have come, and so they must not end.
+    """
+    assert isinstance(node.window, Rows)
     below = edge(node.input)
     if below.signed:
         what = "are never taken back"
@@ -30,6 +41,8 @@ def _require_order(node: N.Window) -> None:
         what = "end in the order in which they came"
     elif below.pattern == Pattern.WKS and arrival(node.input) is None:
         what = "come in the order of their time line"
+    elif node.window.slide > 1 and arrival(node.input) != ():
+        what = "never end and come in the order of their time line"
     else:
         return
     raise TemporalError(

@@ -15,6 +15,7 @@ from functools import singledispatch
 from everview.algebra import nodes as N
 from everview.algebra.expressions import Column
 from everview.algebra.over import Over, Rank
+from everview.algebra.session import Session
 from everview.algebra.windows import Band, Rows
 
 
@@ -84,6 +85,12 @@ def _(node: N.Window) -> Edge:
         return below
     in_order = below.pattern <= Pattern.WKS and not below.signed and arrival(node.input) is not None
     return Edge(Pattern.WKS if in_order else max(below.pattern, Pattern.WK), below.signed)
+
+
+@edge.register
+def _(node: Session) -> Edge:
+    """The end of a row is put off by later ones; if it is a column, the row is replaced."""
+    return _STRICT if node.with_end else Edge(Pattern.WK)
 
 
 @edge.register(N.Tagged)

@@ -29,7 +29,8 @@ from everview.operators.columnar.hashing import hash_keys
 from everview.operators.columnar.keys import group_rows, match_keys, sort_by_key
 from everview.operators.columnar.lazy import np, pl
 
-_NEW, _END, _BEFORE, _BEGIN = "_new", "_end", "_before", "_begin"
+NEW = "_new"  # whether a row came in this step
+_END, _BEFORE, _BEGIN = "_end", "_before", "_begin"
 
 
 def latest_rows(
@@ -67,18 +68,18 @@ def _replace_latest(
     deletes: str | None,
 ) -> Increment:
     columns = [*record_columns(new), FROM, UNTIL, N]
-    known = consolidate_frame(_touched_rows(new, state["open"], partition)[columns])
-    both = stack_frames([_repeat_rows(known, False), _repeat_rows(new, True)])
+    known = consolidate_frame(find_touched_rows(new, state["open"], partition)[columns])
+    both = stack_frames([repeat_rows(known, False), repeat_rows(new, True)])
     # Begins before the slice are equal, whether or not the state was compacted.
     begin = pl.max_horizontal(pl.col(FROM), pl.lit(slice_.b0 + 1, pl.Int64)).alias(_BEGIN)
     both = both.sort([*partition, *order], nulls_last=False, maintain_order=True).with_columns(begin)
     before = np.full(both.height, INFINITY)
-    before[~both[_NEW].to_numpy()] = _find_ends(both.filter(~pl.col(_NEW)), count, partition).to_numpy()
+    before[~both[NEW].to_numpy()] = _find_ends(both.filter(~pl.col(NEW)), count, partition).to_numpy()
     ends = _find_ends(both, count, partition)
     both = both.with_columns(ends.alias(_END), pl.Series(_BEFORE, before, pl.Int64))
     shown = both if deletes is None else both.filter(~pl.col(deletes).fill_null(False))
-    opened = shown.filter(pl.col(_NEW)).with_columns(pl.min_horizontal(_END, UNTIL).alias(UNTIL))
-    closed = shown.filter(~pl.col(_NEW) & (pl.col(_END) < pl.col(_BEFORE))).with_columns(
+    opened = shown.filter(pl.col(NEW)).with_columns(pl.min_horizontal(_END, UNTIL).alias(UNTIL))
+    closed = shown.filter(~pl.col(NEW) & (pl.col(_END) < pl.col(_BEFORE))).with_columns(
         pl.max_horizontal(_BEGIN, _END).alias(FROM),
         pl.min_horizontal(_BEFORE, UNTIL).alias(UNTIL),
         pl.lit(-1, pl.Int64).alias(N),
@@ -87,7 +88,7 @@ def _replace_latest(
         pl.col(FROM) < pl.col(UNTIL)
     )
     still_open = shown.filter((pl.col(_END) > slice_.b1) | (pl.col(_END) == INFINITY)).select(columns)
-    return Increment(output, {"open": sort_by_key(_state_change(known, still_open), partition)})
+    return Increment(output, {"open": sort_by_key(state_change(known, still_open), partition)})
 
 
 def _find_ends(rows: Frame, count: int, partition: Sequence[str]) -> pl.Series:
@@ -110,7 +111,7 @@ def _find_ends(rows: Frame, count: int, partition: Sequence[str]) -> pl.Series:
     return rows.select(least).to_series()
 
 
-def _touched_rows(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
+def find_touched_rows(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
     """Return the open rows of the partitions that have new rows."""
     if not partition:
         return known
@@ -119,13 +120,13 @@ def _touched_rows(new: Frame, known: Frame, partition: Sequence[str]) -> Frame:
     return known[np.sort(rows)]
 
 
-def _repeat_rows(frame: Frame, new: bool) -> Frame:
+def repeat_rows(frame: Frame, new: bool) -> Frame:
     """Return each row n times, with n = 1."""
     if (frame[N] > 1).any():
         frame = frame.select(pl.all().gather(np.repeat(np.arange(frame.height), frame[N].to_numpy())))
-    return frame.with_columns(pl.lit(1, pl.Int64).alias(N), pl.lit(new).alias(_NEW))
+    return frame.with_columns(pl.lit(1, pl.Int64).alias(N), pl.lit(new).alias(NEW))
 
 
-def _state_change(before: Frame, after: Frame) -> Frame:
+def state_change(before: Frame, after: Frame) -> Frame:
     """Return the change from one set of open rows to another, with negative rows for removed ones."""
     return consolidate_frame(stack_frames([after, before.with_columns((-pl.col(N)).alias(N))]))
