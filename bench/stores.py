@@ -79,8 +79,8 @@ def bench_many_views() -> None:
 def bench_soak() -> None:
     """2,000 steps of a join, aggregates, a DISTINCT and a COMPLETE view: memory and files stay level."""
     table = Table(
-        "step", "driver MiB", "JVM MiB", "workers MiB", "files", "KiB", "rows of views", "checkpoint files",
-        "KiB", title="soak", title_justify="left",
+        "step", "driver MiB", "JVM MiB", "workers MiB", "heap MiB", "files", "KiB", "rows of views",
+        "checkpoint files", "KiB", title="soak", title_justify="left",
     )  # fmt: skip
     with temporary_folder() as path:
         for line in soak(path, SHOWN, report=lambda line: print(*line, flush=True)):
@@ -133,7 +133,16 @@ def _measured(db: Database, store: Path, step: int, shown: tuple[int, ...]) -> I
             count_files(store / "checkpoint"),
         )
         rows = sum(run.rows for runs in db.manifest().of("view").values() for run in runs)
-        yield step, *memory, *own, rows, *checkpoint
+        yield step, *memory, used_heap(), *own, rows, *checkpoint
+
+
+def used_heap() -> int:
+    """Return what is in use of the heap of the Java process after a collection, in MiB."""
+    java = session()._jvm
+    assert java is not None
+    java.java.lang.System.gc()
+    runtime = java.java.lang.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory()) // 2**20
 
 
 def memory_by_process() -> tuple[int, int, int]:
