@@ -1,9 +1,12 @@
 """How a store grows: with its views, and with its steps."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -11,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import everview
-from bench.engine import PARTITIONS, START, run_steps, session, temporary_folder
+from bench.engine import PARTITIONS, START, session, temporary_folder
 from everview.algebra.time import MINUTE
 from everview.catalog import ViewEntry
 from everview.database import Database
@@ -61,8 +64,8 @@ def create_views(count: int) -> str:
 
 
 def bench_many_views() -> None:
-    """A step of 100 rows in a store with 500 views, against one with 10: the ratio, and the seconds."""
-    seconds = {}
+    """A step of 100 rows in a store with 500 views, against one with 10: ratio, seconds, CPU."""
+    seconds, processor = {}, {}
     for views in (FEW, MANY):
         with temporary_folder() as path:
             for number in range(STEPS):
@@ -71,16 +74,20 @@ def bench_many_views() -> None:
             with everview.connect(str(path / "store"), session(), PARTITIONS) as db:
                 db.execute(create_stream("s", path / "s") + create_stream("r", path / "r"))
                 db.execute(create_views(views))
-                seconds[views] = median(run_steps(db, WARM_UP).seconds)
+                marks = [(time.perf_counter(), used_processor())]
+                db.run(progress=lambda _, marks=marks: marks.append((time.perf_counter(), used_processor())))  # type: ignore[misc]
+                steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks)][WARM_UP:]
+                seconds[views], processor[views] = (median(each) for each in zip(*steps, strict=True))
     few, many = seconds[FEW], seconds[MANY]
     print(f"{FEW} views {few:.2f} s a step, {MANY} views {many:.2f} s: {many / few:.1f} times")
+    print(f"of CPU: {FEW} views {processor[FEW]:.2f} s a step, {MANY} views {processor[MANY]:.2f} s")
 
 
 def bench_soak() -> None:
     """2,000 steps of a join, aggregates, a DISTINCT and a COMPLETE view: memory and files stay level."""
     table = Table(
-        "step", "driver MiB", "JVM MiB", "workers MiB", "files", "KiB", "rows of views", "checkpoint files",
-        "KiB", title="soak", title_justify="left",
+        "step", "driver MiB", "JVM MiB", "workers MiB", "heap MiB", "files", "KiB", "rows of views",
+        "checkpoint files", "KiB", title="soak", title_justify="left",
     )  # fmt: skip
     with temporary_folder() as path:
         for line in soak(path, SHOWN, report=lambda line: print(*line, flush=True)):
@@ -133,27 +140,49 @@ def _measured(db: Database, store: Path, step: int, shown: tuple[int, ...]) -> I
             count_files(store / "checkpoint"),
         )
         rows = sum(run.rows for runs in db.manifest().of("view").values() for run in runs)
-        yield step, *memory, *own, rows, *checkpoint
+        yield step, *memory, used_heap(), *own, rows, *checkpoint
+
+
+def used_heap() -> int:
+    """Return what is in use of the heap of the Java process after a collection, in MiB."""
+    java = session()._jvm
+    assert java is not None
+    java.java.lang.System.gc()
+    runtime = java.java.lang.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory()) // 2**20
 
 
 def memory_by_process() -> tuple[int, int, int]:
     """Return the resident memory, in MiB, of this process, its Java process and Spark's Python workers."""
-    parents, names, memory = {}, {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            lines = (folder / "status").read_text().splitlines()
-        except OSError:  # the process has ended
-            continue
-        found = dict(line.split(":", 1) for line in lines if ":" in line)
-        pid = int(folder.name)
-        parents[pid], names[pid] = int(found["PPid"]), found["Name"].strip()
-        memory[pid] = int(found.get("VmRSS", "0 kB").split()[0]) // 1024
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    java = {pid for pid in mine if names[pid] == "java"}
-    workers = mine - java - {os.getpid()}
+    found = own_processes()
+    memory = {p: int(status.get("VmRSS", "0 kB").split()[0]) // 1024 for p, status in found.items()}
+    java = {p for p, status in found.items() if status["Name"] == "java"}
+    workers = found.keys() - java - {os.getpid()}
     return memory[os.getpid()], sum(memory[p] for p in java), sum(memory[p] for p in workers)
+
+
+def used_processor() -> float:
+    """Return the seconds of CPU that this process, its Java process and Spark's workers have used."""
+    ticks = 0
+    for process in own_processes():
+        with suppress(OSError):  # the process has ended
+            ticks += sum(
+                map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15])
+            )
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def own_processes() -> dict[int, dict[str, str]]:
+    """Return what the system says of this process and all that descend from it, by their numbers."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # the process has ended
+            lines = (line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+            found[int(folder.name)] = {line[0]: line[1].strip() for line in lines if len(line) > 1}
+    mine = {os.getpid()}
+    while more := {p for p, status in found.items() if int(status["PPid"]) in mine} - mine:
+        mine |= more
+    return {p: status for p, status in found.items() if p in mine}
 
 
 def count_files(folder: Path, counts: Callable[[Path], bool] = lambda _: True) -> tuple[int, int]:

@@ -145,3 +145,12 @@ def test_views_created_one_by_one_are_bound_a_few_times_each(tmp_path: Path, bou
         for i in range(30):
             db.execute(f"CREATE VIEW v{i} AS SELECT k FROM s WHERE k > {i}")
     assert 30 <= len(bound) <= 3 * 30
+
+
+def test_a_view_of_many_is_created_without_a_walk_over_all_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store without state has no older plans; a script of many views would walk all of them after each."""
+    monkeypatch.setattr(CompiledStore, "operator_names", lambda *_: pytest.fail("all plans were walked"))
+    with everview.connect(str(tmp_path / "store"), partitions=1) as db:
+        db.execute(STREAM + chain())

@@ -29,6 +29,14 @@ class WithoutSpark:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.db, name)
 
+    @property
+    def answer_from_views(self) -> bool:
+        return self.db.answer_from_views
+
+    @answer_from_views.setter
+    def answer_from_views(self, on: bool) -> None:
+        self.db.answer_from_views = on
+
     def reader(self) -> Database:
         return everview.connect(self.path)
 

@@ -23,6 +23,7 @@ from everview.server.access import LocalAccess
 from everview.server.client import ServedAccess, find_server
 from everview.server.server import Server
 from everview.server.socket_file import make_folder, socket_path
+from everview.ui.cli import main
 from tests.server.conftest import WithoutSpark
 
 PATIENCE = 60  # seconds; a crowded machine is no failure
@@ -102,6 +103,56 @@ def test_what_was_done_before_a_mistake_is_done(path: str, served: ServedAccess)
     with pytest.raises(EverviewError, match="'nowhere'"):
         list(served.execute(f"{HOT} SELECT * FROM nowhere", None))
     assert [entry.name for entry in served.names()] == ["rooms", "hot"]
+
+
+def test_a_setting_is_that_of_its_client(path: str, held: WithoutSpark, served: ServedAccess) -> None:
+    """In a script that asks or that changes something, before a mistake or not; others have their own."""
+    question = "SELECT room FROM rooms [RANGE 1 MINUTE] WHERE temperature > 90"
+    warm = "CREATE VIEW warm AS SELECT room, temperature FROM rooms [RANGE 1 MINUTE] WHERE temperature > 50;"
+    other = find_server(path)
+    assert other is not None
+
+    def is_answered(store: ServedAccess) -> bool:
+        """Whether a question is answered from a view, in a plan that is asked for in either way."""
+        (shown,) = store.execute(f"EXPLAIN {question}", None)
+        assert ("answered from view" in str(shown)) == ("answered from view" in store.explain(question))
+        return "answered from view" in str(shown)
+
+    list(served.execute(warm, None))
+    assert is_answered(served)
+    assert list(served.execute("SET answer_from_views = off", None)) == []
+    assert not is_answered(served)
+    assert is_answered(other), "who has not asked for it"
+    list(served.execute(f"CREATE VIEW own AS {question}", None))
+    assert held.db._views().views["own"].answered_from == ()
+    list(other.execute(f"CREATE VIEW shared AS {question} AND room <> 'attic'", None))
+    assert held.db._views().views["shared"].answered_from
+    with pytest.raises(EverviewError, match="'nowhere'"):
+        list(served.execute("SET answer_from_views = on; SHOW VIEWS; SELECT * FROM nowhere", None))
+    assert is_answered(served), "what was set before a mistake is set"
+    with pytest.raises(EverviewError, match="'nowhere'"):
+        list(served.execute("SET answer_from_views = off; DROP VIEW own; DROP VIEW nowhere", None))
+    assert not is_answered(served)
+    assert is_answered(other)
+    with pytest.raises(EverviewError, match="strategy") as refused:
+        list(served.execute("SET strategy = nt", None))
+    with everview.connect(path) as db, pytest.raises(EverviewError) as here:
+        db.execute("SET strategy = nt")
+    assert str(refused.value) == str(here.value)
+
+
+@pytest.mark.parametrize("command", [["query", "SHOW STREAMS"], ["shell"]], ids=lambda c: c[0])
+def test_a_served_store_has_the_strategy_of_its_server(
+    path: str, server: Server, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    with pytest.raises(SystemExit, match="1"):
+        main([*command, "--path", path, "--strategy", "nt"])
+    assert capsys.readouterr() == (
+        "",
+        f"{path} is served by another process, which has its own settings\n"
+        "  next: leave out --strategy; or stop that process, and give it --strategy\n",
+    )
+    assert everview.connect(path)._strategy == "UPA"
 
 
 def test_a_fault_is_a_fault(served: ServedAccess, monkeypatch: pytest.MonkeyPatch) -> None:

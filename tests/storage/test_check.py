@@ -83,7 +83,7 @@ def damage(path: Path, rng: random.Random) -> str:
     return f"{kind} {file.relative_to(path)}"
 
 
-@pytest.mark.parametrize("seed", one_in(12, seeds(60, 150)))
+@pytest.mark.parametrize("seed", one_in(12, seeds(80, 150)))
 def test_damage_is_noticed_or_without_effect(good: Path, tmp_path: Path, seed: int) -> None:
     path = tmp_path / "store"
     shutil.copytree(good, path)

@@ -68,6 +68,9 @@ LOCAL = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Spark keeps its lists of the files that a source has read: those of a hundred batches in any case,
+    # and by default all of ten minutes, since elsewhere a file that was written may not be seen at once.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "60000",
 }
 
 SPARK_SETTINGS = {

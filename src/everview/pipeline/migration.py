@@ -95,7 +95,8 @@ def adopt_first_plans(writer: StoreWriter, views: CompiledStore) -> CompiledStor
     """
     before = writer.store.manifest()
     state = {trace.owner for trace in before.of("state")}
-    if before.plans or not views.plans or state <= views.operator_names():
+    # Without state there is nothing to look for: a script of many views would walk all plans after each.
+    if before.plans or not state or state <= views.operator_names():
         return views
     first = compile_store(views.catalog, before.starts, rules=FIRST_RULES)
     if not state <= first.operator_names():

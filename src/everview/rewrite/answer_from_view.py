@@ -7,8 +7,9 @@ view does not do is the residual above it: conditions, columns, groups, SYNC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from everview.algebra import nodes as N
@@ -50,10 +51,17 @@ class PeeledView:
 
 @dataclass(frozen=True)
 class Lack:
-    """What a view that reads the same relations lacks to answer a query, and how near it comes."""
+    """What a view that reads the same relations lacks to answer a query, and how near it comes.
 
-    what: str
+    Of many views only one is shown: text that takes long to make is made then.
+    """
+
+    words: str | Callable[[], str]
     nearness: int
+
+    @property
+    def what(self) -> str:
+        return self.words if isinstance(self.words, str) else self.words()
 
 
 @dataclass
@@ -62,7 +70,8 @@ class Comparing:
 
     lacks: dict[str, Lack] = field(default_factory=dict)
     _peeled: dict[int, tuple[N.Node, PeeledQuery]] = field(default_factory=dict)  # by the ids of the nodes
-    _parts: dict[int, tuple[N.Node, list[PeeledQuery]]] = field(default_factory=dict)  # by that of the query
+    # The parts and the hashes of their relations, by the id of the query.
+    _parts: dict[int, tuple[N.Node, list[PeeledQuery], set[int]]] = field(default_factory=dict)
 
     def add(self, view: str, lack: Lack) -> None:
         if view not in self.lacks or self.lacks[view].nearness < lack.nearness:
@@ -71,9 +80,13 @@ class Comparing:
     def has_relations_of(self, view: PeeledView, query: N.Node) -> bool:
         """Return whether a part of a query reads the relations of a view; most views are done with here."""
         if id(query) not in self._parts:
-            self._parts[id(query)] = query, [self.peel(part) for part in _parts_like_views(query)]
-        parts = self._parts[id(query)][1]
-        return any(True for form in view.forms for part in parts for _ in _assignments(form, part))
+            parts = [self.peel(part) for part in _parts_like_views(query)]
+            self._parts[id(query)] = query, parts, {base for part in parts for base in part.bases}
+        _, parts, bases = self._parts[id(query)]
+        for form in view.forms:
+            if bases.issuperset(form.bases) and any(True for part in parts for _ in _assignments(form, part)):
+                return True
+        return False
 
     def peel(self, node: N.Node) -> PeeledQuery:
         """Return the peeled form of a part of the query."""
@@ -120,9 +133,9 @@ def _may_be_a_view(node: N.Node) -> bool:
 class _Lacking(Exception):
     """The view does not contain the query."""
 
-    def __init__(self, what: str, nearness: int) -> None:
-        super().__init__(what)
-        self.lack = Lack(what, nearness)
+    def __init__(self, words: str | Callable[[], str], nearness: int) -> None:
+        super().__init__()
+        self.lack = Lack(words, nearness)
 
 
 def _answer(node: N.Node, name: str, view: PeeledView, comparing: Comparing | None) -> N.Node | None:
@@ -150,10 +163,11 @@ def _assignments(form: PeeledQuery, query: PeeledQuery) -> Iterator[tuple[int, .
     A view of groups or different rows must have them all.
     """
     size = len(form.relations)
-    whole = form.grouping is not None or form.distinct
     if size > len(query.relations) or len(query.relations) > _MOST_RELATIONS:
         return
-    if (whole and size < len(query.relations)) or not set(form.bases) <= set(query.bases):
+    if any(base not in query.bases for base in form.bases):
+        return
+    if size < len(query.relations) and (form.grouping is not None or form.distinct):
         return
 
     def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -183,7 +197,7 @@ class _Matching:
         points = self._residual_points()
         for condition in self.form.conditions:
             if not implies(self.query.conditions, condition):
-                raise _Lacking(f"rows other than those with {_sql(self._named(condition))}", 2)
+                raise _Lacking(partial(self._lacks, "rows other than those with", condition), 2)
         self.source: N.Node = self.view
         if points is not None:
             self.source = _synchronized(self.source, points)
@@ -372,6 +386,9 @@ class _Matching:
             raise _Lacking(f"a value of the type {expression.type}", 6)
         return found
 
+    def _lacks(self, what: str, expression: Expression) -> str:
+        return f"{what} {_sql(self._named(expression))}"
+
     def _shown(self, plan: N.Node, columns: list[Expression]) -> N.Node:
         names = self.node.schema.names
         shown = N.Project(plan, tuple(zip(names, columns, strict=True)))
@@ -383,7 +400,8 @@ class _Matching:
         if found is None:
             missing = next((c for c in sorted(expression.columns(), key=repr) if self._find(c) is None), None)
             shown = expression if missing is None else missing
-            raise _Lacking(f"the {'column' if missing is not None else what} {_sql(self._named(shown))}", 4)
+            kind = "column" if missing is not None else what
+            raise _Lacking(partial(self._lacks, f"the {kind}", shown), 4)
         return found
 
     def _find(self, expression: Expression) -> Expression | None:

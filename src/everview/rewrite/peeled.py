@@ -84,6 +84,8 @@ class PeeledQuery:
 
     def renumbered(self, numbers: Sequence[int]) -> PeeledQuery:
         """Return the form with other numbers for its relations; these stay in their order."""
+        if tuple(numbers) == tuple(range(len(numbers))):
+            return self  # as in most comparisons
         names = {f"#{old}": f"#{new}" for old, new in enumerate(numbers)}
         return replace(
             self,

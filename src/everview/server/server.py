@@ -248,9 +248,12 @@ class Server:
                 case M.AskPlan(sql):
                     yield M.Said(reader.explain(sql))
                 case M.Execute(sql, most, answers):
-                    yield from map(_reply, reader.execute(sql, most))
-                    if db.answer_from_views != answers:
-                        yield M.AnswersSet(db.answer_from_views)
+                    try:
+                        yield from map(_reply, reader.execute(sql, most))
+                    except Exception:
+                        yield from _set_replies(answers, db.answer_from_views)
+                        raise
+                    yield from _set_replies(answers, db.answer_from_views)
 
     def _reader(self) -> Database:
         """Return the reader of this thread."""
@@ -272,18 +275,21 @@ class Server:
         """
         answers = LocalAccess(self._db).execute(request.sql, request.most)
         on = request.answers
-        while True:
-            with self._alone(connection):
-                self._db.answer_from_views = on
-                try:
-                    answer = next(answers, None)
-                finally:
-                    on, self._db.answer_from_views = self._db.answer_from_views, True
-            if answer is None:
-                break
-            yield _reply(answer)
-        if on != request.answers:
-            yield M.AnswersSet(on)
+        try:
+            while True:
+                with self._alone(connection):
+                    self._db.answer_from_views = on
+                    try:
+                        answer = next(answers, None)
+                    finally:
+                        on, self._db.answer_from_views = self._db.answer_from_views, True
+                if answer is None:
+                    break
+                yield _reply(answer)
+        except Exception:
+            yield from _set_replies(request.answers, on)
+            raise
+        yield from _set_replies(request.answers, on)
 
     @contextmanager
     def _alone(self, connection: Connection) -> Iterator[None]:
@@ -346,6 +352,12 @@ def _send_answer(answer: FetchedAnswer, connection: Connection) -> None:
 
 def _batch(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
     return list(islice(rows, _BATCH))
+
+
+def _set_replies(before: bool, after: bool) -> Iterator[M.AnswersSet]:
+    """Tell a client of a setting that its script has changed, also if a later statement has failed."""
+    if before != after:
+        yield M.AnswersSet(after)
 
 
 def _failure_reply(error: BaseException) -> M.Failed:
