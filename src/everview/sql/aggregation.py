@@ -12,6 +12,7 @@ from everview.algebra.aggregates import AggregateCall
 from everview.algebra.expressions import Column, Expression, Literal, substitute
 from everview.algebra.over import over_call_sql
 from everview.algebra.text import Written, aggregate_sql, expression_sql, name_rank, name_sql
+from everview.algebra.types import BOOLEAN
 from everview.sql.aggregate_calls import AggregateRef
 from everview.sql.context import Context
 from everview.sql.grouping_sets import (
@@ -189,7 +190,9 @@ def bind_groupings(
     for keys in sets:
         own = [SelectItem(i.name, for_one_set(i.expression, keys, every), i.syntax) for i in items]
         condition = None if having is None else (for_one_set(having[0], keys, every), having[1])
-        node, found, kept = bind_aggregation(plan, keys, own, condition, context, joined)
+        # Beside other sets, that without keys has no row where there are none to group, as in Spark.
+        grouped = keys or ([Literal(True, BOOLEAN)] if every else [])
+        node, found, kept = bind_aggregation(plan, grouped, own, condition, context, joined)
         branches.append((node if kept is None else N.Filter(node, kept), [i.expression for i in found]))
     united, columns = unite_sets(branches)
     return united, [SelectItem(i.name, c, i.syntax) for i, c in zip(items, columns, strict=True)]
