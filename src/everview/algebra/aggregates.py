@@ -183,7 +183,7 @@ def percentile(values: Sequence[float], fraction: float) -> float | None:
     low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
     if ordering(low) == ordering(high):
         return low
-    return (math.ceil(position) - position) * low + (position - math.floor(position)) * high
+    return low + (position - math.floor(position)) * (high - low)
 
 
 def _exact(values: Sequence[Any]) -> Fraction | float:

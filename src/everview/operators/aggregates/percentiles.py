@@ -40,7 +40,7 @@ def percentile_value(aggregate: AggregateColumn, rows: Frame, stepped: Steps) ->
         for place in (lower, upper)
     )
     with np.errstate(invalid="ignore"):
-        between = (upper - position) * low + (position - lower) * high
+        between = low + (position - lower) * (high - low)
     same = (low == high) | (np.isnan(low) & np.isnan(high))
     found = pl.Series(np.where(same, low, between))
     return pl.select(pl.when(pl.Series(count > 0)).then(found)).to_series()
