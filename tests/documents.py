@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import re
@@ -112,8 +111,8 @@ class Page:
         before, repair, rewind = everview.connect, maintenance.repair, maintenance.rewind
         if self.spark is not None:
             everview.connect = commands.connect = self._connect
-            maintenance.repair = functools.partial(repair, spark=self.spark)
-            maintenance.rewind = functools.partial(rewind, spark=self.spark)
+            maintenance.repair = lambda *a, **k: repair(*a, **{**k, "spark": self.spark})
+            maintenance.rewind = lambda *a, **k: rewind(*a, **{**k, "spark": self.spark})
         try:
             yield
         finally:
@@ -124,7 +123,8 @@ class Page:
         self, path: str, spark: Any = None, partitions: int | None = None, strategy: str | None = None
     ) -> everview.Database:
         new = None if Files(path).exists(SETTINGS_FILE) else partitions or 2
-        return everview.database.connect(path, spark or self.spark, new, strategy)
+        given = None if isinstance(spark, everview.SparkSettings) else spark
+        return everview.database.connect(path, given or self.spark, new, strategy)
 
     def _python(self, block: Block) -> str:
         # Empty lines in front, so that a traceback points at the line in the document.

@@ -133,7 +133,7 @@ def repair_files(path: str, dry_run: bool, yes: bool, format: str) -> None:
 
     require_format(format)
     with Meter(Console(stderr=True)) as meter:
-        report, whole = repair(path, dry_run, yes, open_options().spark, meter.show_text)
+        report, whole = repair(path, dry_run, yes, spark=open_options().spark, show=meter.show_text)
     with print_until_closed():
         write_report(report, format, sys.stdout)
     if not whole:
@@ -150,7 +150,7 @@ def rewind_to(to: str, path: str, reject_after: str | None, dry_run: bool, yes: 
         chronon_of(text, name)  # before Spark is started in vain
     with Meter(Console(stderr=True)) as meter:
         spark = open_options().spark
-        report, done = rewind(path, to, dry_run, yes, reject_after, spark, meter.show_text)
+        report, done = rewind(path, to, dry_run, yes, reject_after, spark=spark, show=meter.show_text)
     with print_until_closed():
         write_report(report, format, sys.stdout)
     if not done and not dry_run:
