@@ -31,7 +31,9 @@ def explained(store: CompiledStore) -> State:
         events = store.events[name].explained(stream_facts(store.catalog)) if name in store.events else None
         plan = view.plan if events is not None else N.View(name, view.plan)
         kind = "view" if events is None else "event stream"
-        plans.append(ExplainedPlan(kind, name, plan, view.rules, view.planned, events))
+        plans.append(
+            ExplainedPlan(kind, name, plan, view.rules, view.planned, events, physical=view.physical)
+        )
     found = explain_plans(plans, store.catalog)
     data = json.loads(found.json())
     named = [
