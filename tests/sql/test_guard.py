@@ -28,7 +28,7 @@ SAMPLES = [
     "SELECT -k, NOT k > 1, ~k, k & v, k | v, k ^ v, k << 1, k >> 1, k + v, k - v, k * v, k / v, k % v FROM s",
     "SELECT k, RANK() OVER w AS n FROM s WINDOW w AS (PARTITION BY k ORDER BY v) QUALIFY n = 1",
     "SELECT LAG(v) IGNORE NULLS OVER (ORDER BY v), LEAD(v) RESPECT NULLS OVER (ORDER BY v),"
-    " SUM(v) OVER (ORDER BY v ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) FROM s",
+    " SUM(v) OVER (ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) FROM s",
     "SELECT k DIV v, k = v, k <> v, k < v, k <= v, k >= v, k <=> v, k IS DISTINCT FROM v, k IS NULL FROM s",
     "SELECT k BETWEEN 1 AND 2, k IN (1, 2), (k > 0) AND (v > 0) OR TRUE FROM s",
     "SELECT CASE k WHEN 1 THEN 2 ELSE 3 END FROM s",
