@@ -39,7 +39,9 @@ from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.partitions import (
     due_events,
     empty_events,
+    events_part,
     future_events,
+    partition_columns,
     touched_rows,
     unique_events,
 )
@@ -165,29 +167,18 @@ class OverOperator(StatefulOperator):
         growth = Growth.BY_ROW if rows.growth else Growth.NO
         parts = [StatePart("rows", "the rows of all partitions", rows.lasts, rows.until, growth=growth)]
         if rows.waits != 0:
-            parts.append(
-                StatePart(
-                    "queue",
-                    "ends to come",
-                    rows.waits,
-                    until="until due",
-                    expires_within=rows.expires_within,
-                    queue=True,
-                    may_cancel=False,
-                )
-            )
+            parts.append(events_part(rows))
         return tuple(parts)
 
-    def _partition_keys(self, rows: Frame) -> list[str]:
-        """Return the columns of the partition; rows of a family have their member too."""
-        return [*(column(i) for i in self.partition), *([MEMBER] if MEMBER in rows.columns else [])]
-
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        return {"rows": new[0].clear(), "queue": empty_events(new[0], self._partition_keys(new[0]))}
+        return {
+            "rows": new[0].clear(),
+            "queue": empty_events(new[0], partition_columns(self.partition, new[0])),
+        }
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         (rows,) = new
-        keys = self._partition_keys(rows)
+        keys = partition_columns(self.partition, rows)
         found = touched_rows(rows, state["rows"], due_events(state["queue"], slice_), keys, slice_)
         order = [(column(key.position), key.descending, key.nulls_first) for key in self.order]
         records = order_records(found.rows, found.parts, order, [column(i) for i in range(self.width)])
@@ -276,7 +267,7 @@ class OverOperator(StatefulOperator):
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
         if part == "queue":
-            return unique_events(rows, self._partition_keys(rows))
+            return unique_events(rows, partition_columns(self.partition, rows))
         return consolidate_frame(drop_ended(rows, bound), bound)
 
 

@@ -39,7 +39,9 @@ from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.partitions import (
     due_events,
     empty_events,
+    events_part,
     future_events,
+    partition_columns,
     touched_rows,
     unique_events,
 )
@@ -108,29 +110,18 @@ class RankOperator(StatefulOperator):
             growth = Growth.BY_ROW if rows.grows_groups else Growth.NO
         parts = [StatePart("rows", text, rows.lasts, rows.until, growth=growth)]
         if rows.waits != 0:
-            parts.append(
-                StatePart(
-                    "queue",
-                    "ends to come",
-                    rows.waits,
-                    until="until due",
-                    expires_within=rows.expires_within,
-                    queue=True,
-                    may_cancel=False,
-                )
-            )
+            parts.append(events_part(rows))
         return tuple(parts)
 
-    def _partition_keys(self, rows: Frame) -> list[str]:
-        """Return the columns of the partition; rows of a family have their member too."""
-        return [*(column(i) for i in self.partition), *([MEMBER] if MEMBER in rows.columns else [])]
-
     def empty_state(self, new: Sequence[Frame]) -> dict[str, Frame]:
-        return {"rows": new[0].clear(), "queue": empty_events(new[0], self._partition_keys(new[0]))}
+        return {
+            "rows": new[0].clear(),
+            "queue": empty_events(new[0], partition_columns(self.partition, new[0])),
+        }
 
     def increment(self, new: Sequence[Frame], state: State, slice_: Slice) -> Increment:
         (rows,) = new
-        keys = self._partition_keys(rows)
+        keys = partition_columns(self.partition, rows)
         due = due_events(state["queue"], slice_)
         found = touched_rows(rows, state["rows"], due, keys, slice_)
         records = self._order(found.rows, found.parts)
@@ -183,7 +174,7 @@ class RankOperator(StatefulOperator):
         return name_by_position(picked.hstack(beside))
 
     def compact(self, part: str, rows: Frame, bound: int) -> Frame:
-        keys = self._partition_keys(rows)
+        keys = partition_columns(self.partition, rows)
         if part == "queue":
             return unique_events(rows, keys)
         rows = drop_ended(rows, bound)

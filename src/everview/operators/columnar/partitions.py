@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everview.algebra.time import INFINITY
+from everview.operators.base import InputRows, StatePart, column
 from everview.operators.columnar.frame import FROM, HASH, UNTIL, Frame, Slice, drop_ended, stack_frames
-from everview.operators.columnar.hashing import Ints, hash_keys
+from everview.operators.columnar.hashing import MEMBER, Ints, hash_keys
 from everview.operators.columnar.keys import group_rows, key_hashes, match_keys
 from everview.operators.columnar.lazy import np, pl
 from everview.operators.columnar.timeline import Bools
@@ -21,6 +22,19 @@ class TouchedRows:
     parts: Ints
     is_new: Bools
     count: int
+
+
+def partition_columns(partition: Sequence[int], rows: Frame) -> list[str]:
+    """Return the columns of a partition; rows of a family have their member too."""
+    return [*map(column, partition), *([MEMBER] if MEMBER in rows.columns else [])]
+
+
+def events_part(rows: InputRows) -> StatePart:
+    """Return the part of a state that holds the instants at which rows of an input will begin or end."""
+    return StatePart(
+        "queue", "ends to come", rows.waits, until="until due",
+        expires_within=rows.expires_within, queue=True, may_cancel=False,
+    )  # fmt: skip
 
 
 def touched_rows(new: Frame, kept: Frame, due: Frame, keys: Sequence[str], slice_: Slice) -> TouchedRows:
