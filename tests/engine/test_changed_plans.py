@@ -112,7 +112,7 @@ def test_random_plans_whose_rules_are_switched(
     spark: SparkSession, tmp_path: Path, seed: int, files: bool
 ) -> None:
     rng = random.Random(seed)
-    named = {f"v{i}": sql for i, sql in enumerate(random_views(18, seed))}
+    named = {f"v{i}": sql for i, sql in enumerate(random_views(24, seed))}
     named["moving"] = (
         "SELECT s.k, r.v FROM s [RANGE 5 MICROSECONDS] JOIN r [RANGE 4 MICROSECONDS] ON s.k = r.k"
         " WHERE s.v > 0"
