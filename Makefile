@@ -41,7 +41,7 @@ test: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run all tests
 test-fast: .venv/.ready ## run the tests that need no Java and take under a minute
 	@$(BIN)/python -m pytest -n 2 -m "not slow and not spark and not world"
 
-test-world: .venv/.ready .postgres/.ready ## run the tests of sinks that need servers or table formats; installs what is missing
+test-world: .venv/.ready .postgres/.ready .kafka/.ready java ## run the tests of sinks that need servers or table formats; installs what is missing
 	@$(BIN)/python -m pytest -m world
 
 fuzz: .venv/.ready .venv-s3/.ready .kafka/.ready java ## run the property tests on fresh random cases, many of them

@@ -61,6 +61,26 @@ class Record:
     key: str | None = None
 
 
+class BrokerProcess:
+    """The process of a broker, which can be ended and started again with the topics that it has."""
+
+    def __init__(self, settings: Path, port: int, log: Path) -> None:
+        self._settings, self._port, self._log = settings, port, log
+        self.start()
+
+    def start(self) -> None:
+        """Start the broker, and wait until it answers."""
+        with self._log.open("ab") as output:
+            command = [*_JAVA, "kafka.Kafka", str(self._settings)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        _wait_for(self._process, self._port, self._log)
+
+    def kill(self) -> None:
+        """End the broker at once."""
+        self._process.kill()
+        self._process.wait()
+
+
 @dataclass(frozen=True)
 class Broker:
     """A broker that runs, and a session that talks with it."""
@@ -68,6 +88,7 @@ class Broker:
     address: str
     spark: SparkSession
     admin: Any
+    server: BrokerProcess
 
     @property
     def _jvm(self) -> Any:
@@ -131,6 +152,14 @@ class Broker:
             producer.abortTransaction()
         producer.close()
 
+    def read(self, topic: str) -> list[dict[str, Any]]:
+        """Return all records of a topic, in the order of their partitions and offsets."""
+        options = {"kafka.bootstrap.servers": self.address, "subscribe": topic, "includeHeaders": "true"}
+        found = self.spark.read.format("kafka").options(**options).load().orderBy("partition", "offset")
+        text = ["CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value"]
+        header = "CAST(headers[0].value AS STRING) AS header"
+        return [row.asDict() for row in found.selectExpr(*text, header, "partition").collect()]
+
     def _producer(self, **settings: str) -> Any:
         text = "org.apache.kafka.common.serialization.StringSerializer"
         given = {"bootstrap.servers": self.address, "key.serializer": text, "value.serializer": text}
@@ -173,21 +202,16 @@ def running_broker(spark: SparkSession, folder: Path) -> Iterator[Broker]:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     formatting = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
     subprocess.run([*_JAVA, *formatting], check=True, capture_output=True)
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            [*_JAVA, "kafka.Kafka", str(settings)], stdout=output, stderr=output, start_new_session=True
-        )
+    server = BrokerProcess(settings, port, log)
     try:
-        _wait_for(server, port, log)
         jvm: Any = spark._jvm
         given = jvm.java.util.HashMap()
         given.put("bootstrap.servers", f"127.0.0.1:{port}")
         admin = jvm.org.apache.kafka.clients.admin.Admin.create(given)
-        yield Broker(f"127.0.0.1:{port}", spark, admin)
+        yield Broker(f"127.0.0.1:{port}", spark, admin, server)
         admin.close()
     finally:
         server.kill()
-        server.wait()
 
 
 def _free_ports() -> tuple[int, int]:

@@ -37,10 +37,10 @@ class HandmadeStore:
     `table` is what `latest` has.
     """
 
-    def __init__(self, folder: Path, script: str = SCRIPT) -> None:
+    def __init__(self, folder: Path, script: str = SCRIPT, spark: Any = None) -> None:
         self.store = Store.open(str(folder), Settings(partitions=1), create=True).lock()
         self.catalog = self.store.load_catalog()
-        self.runner = SinkRunner(self.store)
+        self.runner = SinkRunner(self.store, lambda: spark)
         self.table: dict[int | None, str | None] = {}
         if not self.catalog.entries:
             self.catalog = _catalog(script)

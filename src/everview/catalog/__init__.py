@@ -28,7 +28,7 @@ from everview.catalog.entries import (
     stream_columns,
     untaken_columns,
 )
-from everview.catalog.sinks import MODES, SecretReference, SinkEntry, SinkValue, hide_passwords
+from everview.catalog.sinks import MODES, SPARK_FILES, SecretReference, SinkEntry, SinkValue, hide_passwords
 
 __all__ = [
     "CATALOG_FORMAT",
@@ -36,6 +36,7 @@ __all__ = [
     "CLOCK_ENTRY",
     "MAX_AHEAD",
     "MODES",
+    "SPARK_FILES",
     "URI_SCHEME",
     "Alteration",
     "Catalog",

@@ -12,6 +12,8 @@ from typing import Any
 from everview.algebra.text import name_sql, string_sql
 
 MODES = ("changes", "upsert", "append")
+# Formats of files that Spark writes: a folder for each step. Other batch writers of Spark append.
+SPARK_FILES = ("orc", "avro", "xml", "text")
 _HIDDEN = "***"
 # Passwords that may be written out in an option: they are shown to nobody.
 _PASSWORDS = re.compile(r"(?<=://)([^/@\s]*):([^/@\s]*)@|\b(password\s*=\s*)('[^']*'|\S+)", re.I)

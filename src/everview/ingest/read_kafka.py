@@ -150,23 +150,36 @@ def note_topics(session: SparkSession, checkpoint: Files, entries: Iterable[FedE
 @contextmanager
 def _admin_client(session: SparkSession, entry: FedEntry) -> Iterator[_AdminClient]:
     """Connect to the brokers of a source; raise an error that a person can read if they do not answer."""
+    if not has_kafka(session):
+        raise explain_read_error(entry, LookupError("DATA_SOURCE_NOT_FOUND"), {"spark": session.version})
+    with open_kafka(session, entry.name, _source(entry).options) as admin:
+        yield _AdminClient(session._jvm, admin, entry)
+
+
+def has_kafka(session: SparkSession) -> bool:
+    """Return whether Spark's Java process has Kafka's client."""
+    jvm: Any = session._jvm
+    return not isinstance(jvm.org.apache.kafka.clients.admin.Admin, JavaPackage)
+
+
+@contextmanager
+def open_kafka(session: SparkSession, name: str, options: Iterable[tuple[str, str]]) -> Iterator[Any]:
+    """Connect to the brokers of a source or sink by Kafka's own client; say so if they do not answer."""
     jvm: Any = session._jvm
     client = jvm.org.apache.kafka.clients.admin.Admin
-    if isinstance(client, JavaPackage):
-        raise explain_read_error(entry, LookupError("DATA_SOURCE_NOT_FOUND"), {"spark": session.version})
-    own = {n[len(_PREFIX) :]: v for n, v in _source(entry).options if n.casefold().startswith(_PREFIX)}
+    own = {n[len(_PREFIX) :]: v for n, v in options if n.casefold().startswith(_PREFIX)}
     settings = jvm.java.util.HashMap()
-    for name, value in (own if any(t in own for t in _TIMEOUTS) else {**_TIMEOUTS, **own}).items():
-        settings.put(name, value)
+    for setting, value in (own if any(t in own for t in _TIMEOUTS) else {**_TIMEOUTS, **own}).items():
+        settings.put(setting, value)
     try:
         admin = client.create(settings)
         try:
-            yield _AdminClient(jvm, admin, entry)
+            yield admin
         finally:
             admin.close(jvm.java.time.Duration.ZERO)
     except Py4JJavaError as error:
         raise StoreError(
-            f"Kafka does not answer for '{entry.name}': {_kafka_error(error)[1]}",
+            f"Kafka does not answer for '{name}': {_kafka_error(error)[1]}",
             next_step=f"check {_PREFIX}bootstrap.servers and that a broker runs there, then try again",
         ) from error
 
@@ -192,9 +205,7 @@ class _AdminClient:
 
     def find_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return the id of each topic that is there."""
-        found = self.admin.describeTopics(_java_list(self.jvm, topics)).topicNameValues()
-        ids = {topic: self._get(found[topic], "UnknownTopicOrPartitionException") for topic in topics}
-        return {topic: str(about.topicId().toString()) for topic, about in ids.items() if about is not None}
+        return topic_ids_of(self.jvm, self.admin, topics)
 
     def find_loss(self, ranges: Sequence[OffsetRange], known: Mapping[str, Sequence[str]]) -> str | None:
         """Return why some records of these ranges cannot be read any more; None if all are there.
@@ -232,7 +243,7 @@ class _AdminClient:
         named = [self.jvm.org.apache.kafka.common.config.ConfigResource(kind, topic) for topic in topics]
         found = self.admin.describeConfigs(_java_list(self.jvm, named)).values()
         for resource in named:
-            about = self._get(found[resource], "TopicAuthorizationException")
+            about = _get(found[resource], "TopicAuthorizationException")
             if about is None or "compact" in str(about.get("cleanup.policy").value()):
                 return True
         return False
@@ -246,19 +257,27 @@ class _AdminClient:
             asked.put(place, getattr(kafka.clients.admin.OffsetSpec, which)())
         found = self.admin.listOffsets(asked)
         answers = {
-            r: self._get(found.partitionResult(place), "UnknownTopicOrPartitionException")
+            r: _get(found.partitionResult(place), "UnknownTopicOrPartitionException")
             for r, place in partitions.items()
         }
         return {r: None if answer is None else int(answer.offset()) for r, answer in answers.items()}
 
-    def _get(self, future: Any, expected: str) -> Any:
-        """Wait for an answer; None if it is the expected error."""
-        try:
-            return future.get()
-        except Py4JJavaError as error:
-            if _kafka_error(error)[0] == expected:
-                return None
-            raise
+
+def topic_ids_of(jvm: Any, admin: Any, topics: Sequence[str]) -> dict[str, str]:
+    """Return the id of each topic that is there."""
+    found = admin.describeTopics(_java_list(jvm, topics)).topicNameValues()
+    ids = {topic: _get(found[topic], "UnknownTopicOrPartitionException") for topic in topics}
+    return {topic: str(about.topicId().toString()) for topic, about in ids.items() if about is not None}
+
+
+def _get(future: Any, expected: str) -> Any:
+    """Wait for an answer; None if it is the expected error."""
+    try:
+        return future.get()
+    except Py4JJavaError as error:
+        if _kafka_error(error)[0] == expected:
+            return None
+        raise
 
 
 def _source(entry: FedEntry) -> Source:

@@ -270,6 +270,11 @@ def _with_package(package: str) -> str:
     return f"PYSPARK_SUBMIT_ARGS='--packages {package} pyspark-shell'"
 
 
+def package_of(format_: str, spark: str) -> str:
+    """Return how Spark of some version gets the package of a format."""
+    return _with_package(_PACKAGES[format_].format(spark=spark))
+
+
 def _without_library(entry: FedEntry, path: str, versions: Mapping[str, str]) -> StoreError:
     scheme = path.partition(":")[0].casefold()
     package = _LIBRARIES.get(scheme)

@@ -44,7 +44,7 @@ class StepRunner:
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self._look_at = 0.0  # when files that were read are checked again
-        self.sinks = SinkRunner(writer.store)
+        self.sinks = SinkRunner(writer.store, lambda: writer.session)
 
     def begin_run(self) -> None:
         """Check the files that were read in the next step."""

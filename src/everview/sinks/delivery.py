@@ -24,11 +24,15 @@ CHANGES, ANSWER, REWRITE = "changes", "answer", "rewrite"
 
 @dataclass(frozen=True)
 class SinkLayout:
-    """A sink with the columns of its view, and the key that it goes by."""
+    """A sink with the columns of its view, and the key that it goes by.
+
+    `view_key` is the key of the view: by it a `u` finds the row that it replaces. None: there is none.
+    """
 
     entry: SinkEntry
     schema: Schema
     key: tuple[str, ...] = ()
+    view_key: tuple[str, ...] | None = None
 
     def text(self, option: str, otherwise: str = "") -> str:
         """Return an option as it is used: a secret as its value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everview.algebra.text import name_sql
-from everview.catalog import Catalog, SinkEntry
+from everview.catalog import SPARK_FILES, Catalog, SinkEntry
 from everview.errors import format_count
 from everview.query.report import Report, show_names
 from everview.query.status import SinkStatus
@@ -21,7 +21,10 @@ _ONCE = {
     "delta": "each step once, by the version of its transaction",
     "iceberg": "each step once, in a commit with its number",
     "postgres": "each step once, in a transaction with its number",
+    **dict.fromkeys(SPARK_FILES, "each step once, by the name of its folder"),
+    "kafka": "each step at least once, with (sink, step, row) in the header 'everview' of each record",
 }
+_BY_SPARK = "each step at least once, appended by Spark"
 
 
 def show_sink_sql(sink: SinkEntry) -> Report:
@@ -47,7 +50,7 @@ def describe_sink(sink: SinkEntry, catalog: Catalog, files: Files, manifest: Man
         "into": sink.target_sql,
         "mode": sink.mode,
         "key": ", ".join(key),
-        "written": _ONCE.get(sink.format, ""),
+        "written": _ONCE.get(sink.format, _BY_SPARK),
         "position": _position(position, manifest),
         "note": "" if position is None else position.note,
         "next": _next_step(position),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from everview.algebra.text import name_sql
@@ -31,6 +32,9 @@ from everview.storage.manifest import Manifest
 from everview.storage.store import Store
 from everview.temporal.keys import keys_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _LONGEST_WAIT = 60.0  # seconds until a sink that failed is tried again
 _WRITE_EVERY = 100  # steps without changes after which the position is written all the same
 _LOST = (
@@ -44,9 +48,13 @@ class _Stopped(StoreError):
 
 @dataclass
 class SinkRunner:
-    """Writes the sinks of one store; only who holds its lock may call it."""
+    """Writes the sinks of one store; only who holds its lock may call it.
+
+    `session` returns the Spark session, for the targets that Spark writes.
+    """
 
     store: Store
+    session: Callable[[], SparkSession] | None = None
     functions: dict[str, tuple[SinkEntry, FunctionTarget]] = field(default_factory=dict)
     _targets: dict[str, tuple[SinkEntry, Target]] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)  # up to which step a sink has nothing to write
@@ -267,7 +275,7 @@ class SinkRunner:
         known = self._targets.get(sink.id)
         if known is None or known[0] != sink:
             self._close(sink.id)
-            known = self._targets[sink.id] = sink, open_target(layout)
+            known = self._targets[sink.id] = sink, open_target(layout, self.session)
         return known[1]
 
     def _close(self, id_: str) -> None:
@@ -287,7 +295,9 @@ def _is_function(sink: SinkEntry) -> bool:
 
 def _layout(sink: SinkEntry, views: CompiledStore) -> SinkLayout:
     plan = views.views[sink.view].plan
-    return SinkLayout(sink, plan.schema, sink_key(sink, plan))
+    known = keys_of(plan)
+    view_key = None if known is None else tuple(plan.schema.names[i] for i in known)
+    return SinkLayout(sink, plan.schema, sink_key(sink, plan), view_key)
 
 
 def _words(error: Exception) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from everview.algebra.text import name_sql
 from everview.catalog import (
     MODES,
+    SPARK_FILES,
     Catalog,
     Entry,
     EventStreamEntry,
@@ -34,9 +35,10 @@ class _SinkFormat:
 
     modes: tuple[str, ...]
     path: bool = False
+    may_have_path: bool = False
     needs: tuple[str, ...] = ()
     may_have: tuple[str, ...] = ()
-    prefix: str = ""  # of options that are handed on to a library
+    prefix: str | None = None  # of options that are handed on to a library; "": all of them are
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -52,7 +54,15 @@ _FORMATS = {
     "delta": _SinkFormat(MODES, path=True),
     "iceberg": _SinkFormat(MODES, needs=("table",), prefix="catalog."),
     "postgres": _SinkFormat(MODES, needs=("url", "table"), may_have=("schema",)),
+    "kafka": _SinkFormat(
+        MODES, needs=("kafka.bootstrap.servers", "topic"), may_have=("format",), prefix="kafka."
+    ),
+    **{format_: _SinkFormat(_FILES.modes, path=True, prefix="") for format_ in SPARK_FILES},
+    "jdbc": _SinkFormat(_FILES.modes, needs=("url", "dbtable"), prefix=""),
 }
+# Any other batch writer of Spark, by its name: whether there is such, Spark knows.
+_WRITER = _SinkFormat(_FILES.modes, may_have_path=True, prefix="")
+_KAFKA_FORMATS = ("json", "debezium")
 
 
 def bind_create_sink(node: exp.Expr, script: Script, catalog: Catalog) -> S.Statement:
@@ -75,6 +85,7 @@ def bind_create_sink(node: exp.Expr, script: Script, catalog: Catalog) -> S.Stat
     known = _require_format(target, format_, script)
     path, options = _arguments(target, format_, known, script)
     mode = _mode(node.args.get("mode"), format_, known, script)
+    _require_kafka_format(format_, mode, options, target, script)
     key = declared_names(plan.schema, node.args.get("key") or (), script)
     if key and mode != "upsert":
         raise script.error(
@@ -92,11 +103,15 @@ def bind_create_sink(node: exp.Expr, script: Script, catalog: Catalog) -> S.Stat
 def _require_format(target: exp.Expr, format_: str, script: Script) -> _SinkFormat:
     found = _FORMATS.get(format_)
     if found is None:
+        meant = nearest(format_, _FORMATS, 0.75)
+        if meant is None:
+            return _WRITER
         raise SqlError(
             f"there is no sink that writes {target.name}",
             place=script.place(target.this),
-            meant=nearest(format_, _FORMATS),
+            meant=meant,
             choices=_FORMATS,
+            next_step="a batch writer of Spark that has this name is written in its full name",
         )
     return found
 
@@ -110,7 +125,7 @@ def _arguments(
         if isinstance(argument, ast.OptionSyntax):
             name = _option_name(argument, format_, known, options, script)
             options[name] = _sink_value(argument.args["value"], script)
-        elif path is None and known.path:
+        elif path is None and (known.path or known.may_have_path):
             path = _sink_value(argument, script)
         else:
             raise script.error("options are written as name => value", argument)
@@ -122,6 +137,29 @@ def _arguments(
     return path, tuple(options.items())
 
 
+def _require_kafka_format(
+    format_: str, mode: str, options: tuple[tuple[str, SinkValue], ...], target: exp.Expr, script: Script
+) -> None:
+    """Refuse a form of Kafka's records that there is not, or not in this mode."""
+    given = dict(options).get("format") if format_ == "kafka" else None
+    if given is None:
+        return
+    place = next(a for a in target.args["arguments"] if a.name.casefold() == "format")
+    if given not in _KAFKA_FORMATS:
+        raise SqlError(
+            f"records of Kafka are written as {' or '.join(_KAFKA_FORMATS)}",
+            place=script.place(place.args["value"]),
+            meant=nearest(str(given), _KAFKA_FORMATS),
+            choices=_KAFKA_FORMATS,
+        )
+    if given == "debezium" and mode != "changes":
+        raise script.error(
+            "a change event of Debezium has the row before and after, which MODE changes writes",
+            place.args["value"],
+            next_step=f"leave MODE {mode} out, or the format",
+        )
+
+
 def _option_name(
     option: exp.Expr, format_: str, known: _SinkFormat, before: Iterable[str], script: Script
 ) -> str:
@@ -129,7 +167,7 @@ def _option_name(
     folded: str = option.name.casefold()
     if folded in (name.casefold() for name in before):
         raise script.error(f"the option '{option.name}' stands twice", option.this)
-    if known.prefix and folded.startswith(known.prefix):
+    if known.prefix is not None and folded.startswith(known.prefix):
         return str(option.name)
     found = next((name for name in known.options if name.casefold() == folded), None)
     if found is None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from everview.catalog import SPARK_FILES
 from everview.errors import StoreError
 from everview.execute.catalyst import spark_schema
 from everview.operators.columnar.frame import Frame
 from everview.operators.columnar.lazy import pa
 from everview.sinks.delivery import SinkLayout, Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # The module of each format, loaded when it is needed, and the class in it.
 _TARGETS = {
@@ -22,12 +26,20 @@ _TARGETS = {
     "delta": ("delta", "DeltaTarget"),
     "iceberg": ("iceberg", "IcebergTarget"),
 }
+# Those that Spark writes; every format that has no line here is the name of a batch writer.
+_SPARK_TARGETS = {
+    "kafka": ("kafka", "KafkaTarget"),
+    **dict.fromkeys(SPARK_FILES, ("spark_writers", "SparkFolderTarget")),
+}
+_ANY_WRITER = ("spark_writers", "SparkTarget")
 
 
-def open_target(layout: SinkLayout) -> Target:
+def open_target(layout: SinkLayout, session: Callable[[], SparkSession] | None = None) -> Target:
     """Return the target of a sink; it connects when it is first used."""
-    module, name = _TARGETS[layout.entry.format]
-    made: Target = getattr(import_module(f"everview.sinks.targets.{module}"), name)(layout)
+    format_ = layout.entry.format
+    module, name = _TARGETS.get(format_) or _SPARK_TARGETS.get(format_, _ANY_WRITER)
+    kind = getattr(import_module(f"everview.sinks.targets.{module}"), name)
+    made: Target = kind(layout) if format_ in _TARGETS else kind(layout, session)
     return made
 
 

@@ -60,13 +60,7 @@ class FolderTarget:
             raise TargetAhead.of(there[-1], delivery)
         if delivery.step in there:
             return
-        folder = _folder(delivery.step)
-        if self._files.local:
-            self._write_local(folder, delivery)
-        else:
-            for name, data in self._parts(delivery):
-                self._files.write(f"{folder}/{name}", data)
-            self._files.write(f"{folder}/{SUCCESS}", b"")
+        self._write_step(_folder(delivery.step), delivery)
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -83,9 +77,18 @@ class FolderTarget:
         """Return the steps whose folders are whole, in order."""
         found = (_STEP.fullmatch(name) for name in self._files.names())
         steps = sorted(int(m[1]) for m in found if m is not None)
+        return [step for step in steps if self._is_whole(_folder(step))]
+
+    def _is_whole(self, folder: str) -> bool:
+        return self._files.local or self._files.exists(f"{folder}/{SUCCESS}")
+
+    def _write_step(self, folder: str, delivery: Delivery) -> None:
         if self._files.local:
-            return steps
-        return [step for step in steps if self._files.exists(f"{_folder(step)}/{SUCCESS}")]
+            self._write_local(folder, delivery)
+            return
+        for name, data in self._parts(delivery):
+            self._files.write(f"{folder}/{name}", data)
+        self._files.write(f"{folder}/{SUCCESS}", b"")
 
     def _write_local(self, folder: str, delivery: Delivery) -> None:
         temporary = f".{folder}.tmp"
