@@ -117,7 +117,7 @@ SinkPositions.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 made.step({{1: "c", 2: None}})
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     )
     assert done.returncode == -signal.SIGKILL
     assert len(list((tmp_path / "f").glob("step=*"))) == 2

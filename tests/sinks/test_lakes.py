@@ -107,7 +107,7 @@ made.step({{1: "a", 2: "b"}})
 SinkPositions.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 made.step({{1: "c", 2: None}})
 """
-    around = {**os.environ, "PYTHONPATH": str(ROOT)}
+    around = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=around)
     assert done.returncode == -signal.SIGKILL
     assert len(lake.rows("c")) == 4

@@ -79,7 +79,7 @@ made.step({{1: "a", 2: "b"}})
 SinkPositions.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 made.step({{1: "c", 2: None}})
 """
-    around = {**os.environ, "PYTHONPATH": str(ROOT), "PG_URL": server.url}
+    around = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "PG_URL": server.url}
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=around)
     assert done.returncode == -signal.SIGKILL
     assert server.rows("SELECT count(*) FROM killed") == [(4,)]

@@ -108,7 +108,7 @@ def own_session(settings: SparkSettings | None = None) -> SparkSession:
                 SparkContext(conf=conf, gateway=gateway)
             except Py4JJavaError as error:
                 raise StoreError(
-                    f"Spark does not start at {settings.master}: {cause(error)}",
+                    f"Spark does not start at {settings.master}: {cause(str(error))}",
                     next_step="check --master, --conf and --packages, and everview.toml",
                 ) from error
         builder = SparkSession.builder
