@@ -1,0 +1,10 @@
+-- Auction statistics: the bids of each auction on each day.
+CREATE VIEW q17 AS
+SELECT auction, to_date(dateTime) AS day,
+       COUNT(*) AS total_bids,
+       COUNT(*) FILTER (WHERE price < 10000) AS rank1_bids,
+       COUNT(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
+       COUNT(*) FILTER (WHERE price >= 1000000) AS rank3_bids,
+       MIN(price) AS min_price, MAX(price) AS max_price, AVG(price) AS avg_price, SUM(price) AS sum_price
+FROM bid
+GROUP BY auction, to_date(dateTime);
