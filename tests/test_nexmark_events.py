@@ -81,3 +81,10 @@ def test_every_query_binds(name: str) -> None:
     streams = declare_arrivals(folder) if name in ARRIVAL_QUERIES else declare_streams(folder, lateness=0.5)
     statements = bind_on_copy(streams + declare_side_input() + read_query(name), Catalog())
     assert len(statements) > 3 if name not in ARRIVAL_QUERIES else statements
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_page_shows_the_query(name: str) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "nexmark.md").read_text("utf-8")
+    _, _, statements = read_query(name).partition("\n")  # without the comment that says what it is
+    assert f"\n{statements.strip()}\n```\n" in page
