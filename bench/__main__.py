@@ -1,4 +1,7 @@
-"""`python -m bench [--list] [word…]`: run the benchmarks, or those whose name contains one of the words."""
+"""`python -m bench [--list] [word…]`: run the benchmarks, or those whose name contains one of the words.
+
+`python -m bench profile QUERY` shows where the time of a step goes instead.
+"""
 
 import importlib
 import pkgutil
@@ -20,6 +23,10 @@ def find_benchmarks() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["profile"]:
+        from bench import profile
+
+        return profile.main(arguments[1:])
     words = [word for word in arguments if not word.startswith("-")]
     chosen = [
         (name, run) for name, run in find_benchmarks() if not words or any(word in name for word in words)
