@@ -205,7 +205,7 @@ def test_no_backup_of_a_damaged_store(path: Path, tmp_path: Path) -> None:
 def test_a_full_disk_and_no_right_to_write(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(files: Files, temporary: str, data: bytes | memoryview) -> None:
+    def full(files: Files, temporary: str, data: bytes | memoryview, mode: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:

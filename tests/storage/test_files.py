@@ -223,7 +223,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 def test_a_full_disk_of_the_system_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(str(tmp_path))
 
-    def write_to_full(temporary: str, data: Sequence[bytes]) -> None:
+    def write_to_full(temporary: str, data: Sequence[bytes], mode: int) -> None:
         with open("/dev/full", "wb") as handle:
             handle.writelines(data)
 
@@ -276,3 +276,26 @@ def test_what_is_temporary() -> None:
     assert is_temporary("runs/.x.arrow.0a1b.tmp")
     assert not is_temporary("runs/x.arrow")
     assert not is_temporary("runs/x.tmp")
+
+
+def test_definitions_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """What tasks read has the usual mode."""
+    files = Files(str(tmp_path))
+    for path in ("catalog.json", "copies/catalog.json", "manifests/00000001.json", "sinks/x.json"):
+        files.write(path, b"{}")
+        assert (tmp_path / path).stat().st_mode & 0o777 == 0o600, path
+    files.write("everview.json", b"{}")
+    assert (tmp_path / "everview.json").stat().st_mode & 0o600 == 0o600
+    assert (tmp_path / "everview.json").stat().st_mode & 0o044 == 0o044 & ~umask()
+
+
+def umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
+def test_one_uri_for_hadoop_and_pyarrow() -> None:
+    files = Files("s3a://bucket/store?region=us-east-1")
+    assert files.full_path("x") == "bucket/store/x"
+    assert str(files).startswith("s3a://bucket/store")

@@ -35,12 +35,24 @@ from everview.storage.encoding import ArrowStream, decode_frame, encode_frame, e
 from everview.storage.frame_cache import COPIED, LARGEST_COPY, MAPPED, Version, bytes_in_memory, version_of
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+# What only its owner may read: definitions may have passwords in their options. Tasks read none of these.
+_PRIVATE = re.compile(r"(copies/)?catalog[\w.-]*\.json$|(manifests|held|sinks)/")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 MEND_OR_RESTORE = "everview repair mends it, or names what is lost; everview restore puts a backup back"
 
 _Parts = Sequence[bytes | memoryview]  # the bytes of a file, one after the other
+
+
+def arrow_uri(uri: str) -> str:
+    """Return a URI as pyarrow names it: the file system that Hadoop calls s3a is s3 there.
+
+    >>> arrow_uri("s3a://bucket/store"), arrow_uri("hdfs://host/store")
+    ('s3://bucket/store', 'hdfs://host/store')
+    """
+    scheme, colon, rest = uri.partition(":")
+    return f"s3:{rest}" if colon and scheme.casefold() in ("s3a", "s3n") else uri
 
 
 class FileMissing(StoreError):
@@ -89,7 +101,7 @@ class Files:
         if not _URI.match(self.root):
             return arrow_fs.LocalFileSystem(), self.root
         try:
-            filesystem, base = arrow_fs.FileSystem.from_uri(self.root)
+            filesystem, base = arrow_fs.FileSystem.from_uri(arrow_uri(self.root))
         except (OSError, ArrowException) as error:
             raise StoreError(
                 f"{self} cannot be opened: {_first_line(error)}",
@@ -119,12 +131,13 @@ class Files:
         _forget(full)
 
     def _write_local(self, folder: str, temporary: str, full: str, data: _Parts) -> None:
+        mode = 0o600 if _PRIVATE.match(full[len(self._opened[1]) + 1 :]) else 0o666
         try:
             try:
-                self._write_temporary(temporary, data)
+                self._write_temporary(temporary, data, mode)
             except FileNotFoundError:
                 self._make_folder(folder)
-                self._write_temporary(temporary, data)
+                self._write_temporary(temporary, data, mode)
             os.replace(temporary, full)
         except BaseException:
             with suppress(OSError):
@@ -132,8 +145,8 @@ class Files:
             raise
         self._sync_folder(folder)
 
-    def _write_temporary(self, temporary: str, data: _Parts) -> None:
-        with open(temporary, "xb") as handle:
+    def _write_temporary(self, temporary: str, data: _Parts, mode: int) -> None:
+        with open(temporary, "xb", opener=functools.partial(os.open, mode=mode)) as handle:
             handle.writelines(data)
             handle.flush()
             if self.durable:
@@ -374,7 +387,7 @@ class Files:
         """Return a file that can be written under a condition; None where the file system has no such."""
         if self.given is not None or self.local:
             return None
-        return conditional_object(self.root, path, getattr(self._opened[0], "region", None))
+        return conditional_object(arrow_uri(self.root), path, getattr(self._opened[0], "region", None))
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file of this path."""
