@@ -27,12 +27,14 @@ def test_the_ratio_says_how_many_times_as_fast_we_are(capsys: pytest.CaptureFixt
     assert "naps" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_runs_alternate_after_the_warm_up() -> None:
     calls: list[str] = []
     compare("turns", lambda: calls.append("o"), lambda: calls.append("p"), runs=2, warm_ups=1)
     assert "".join(calls) == "op" + "op" + "po"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_update_patterns_keep_and_emit_the_fewest_rows(name: str) -> None:
     """Paper 2's queries on small windows; their snapshots are compared, too."""
@@ -85,6 +87,7 @@ def test_a_synchronizer_emits_by_points_and_keys() -> None:
     assert 2.5 < found[150, 100] / found[50, 100] < 3.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "wins"), [(0, True), (3, False)])
 def test_groupings_over_a_finer_one_take_fewer_rows_in_figure_13_and_more_in_figure_15(
     number: int, wins: bool
@@ -95,6 +98,7 @@ def test_groupings_over_a_finer_one_take_fewer_rows_in_figure_13_and_more_in_fig
     assert found.separate_cost < found.shared_cost, "so nothing is shared, and the times agree with that"
 
 
+@pytest.mark.slow
 def test_a_join_is_shared_where_filters_keep_much_and_not_where_they_drop_most() -> None:
     much, _, little = (measure_shared_join(c, 6, runs=1, rate=400) for c in CONDITIONS.values())
     assert much.is_shared

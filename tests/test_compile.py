@@ -138,6 +138,7 @@ def test_compiled_views_know_their_meaning_and_their_rules() -> None:
     assert isinstance(catalog.get("a"), ViewEntry)
 
 
+@pytest.mark.slow
 def test_views_created_one_by_one_are_bound_a_few_times_each(tmp_path: Path, bound: list[str]) -> None:
     """However many there are: each is bound when it is created, and not again when the next one is."""
     with everview.connect(str(tmp_path / "store")) as db:

@@ -30,6 +30,7 @@ def weakly_accepted(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> Acce
                 return found
 
 
+@pytest.mark.slow
 @lanes
 def test_weaker_cases_are_never_wrong(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the model and by the operators; what is accepted with few cases is also accepted with all."""
@@ -42,6 +43,7 @@ def test_weaker_cases_are_never_wrong(seeds: range, monkeypatch: pytest.MonkeyPa
         assert accept(accepted.query) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("right", ["s1", "(SELECT k, ts FROM s1 UNION ALL SELECT k, ts FROM s2)"])
 @pytest.mark.parametrize("kind", ["LEFT JOIN", "JOIN"])
 def test_outer_joins_and_unions_do_not_multiply(kind: str, right: str) -> None:

@@ -77,6 +77,7 @@ def test_the_sides_of_a_join_are_exchanged(count: int) -> None:
         tried += 1
 
 
+@pytest.mark.slow
 @lanes
 def test_filters_are_pushed_or_not(count: int) -> None:
     tried, seed = 0, 0

@@ -53,6 +53,7 @@ def test_delta_star_keeps_a_hundredth(tmp_path: Path) -> None:
     assert ours.emitted <= direct.emitted
 
 
+@pytest.mark.slow
 def test_the_greatest_count_keeps_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MAX over counts, which are retracted: rows are split at the bound, and what was retracted is gone."""
     monkeypatch.setattr(programs, "_FAN", 2)

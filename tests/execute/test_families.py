@@ -137,6 +137,7 @@ def plain_row(row: dict[str, object]) -> str:
     return repr((values, sorted(sums, key=repr)))
 
 
+@pytest.mark.slow
 @seed_lanes("seeds", 1, 2, 5)
 @pytest.mark.parametrize("kind", one_in(5, KINDS))
 def test_a_family_equals_its_members(

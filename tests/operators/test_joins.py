@@ -181,6 +181,7 @@ def many(rng: np.random.Generator, size: int, lasting: int) -> dict[str, np.ndar
     return {"_from": begins, "_until": begins + rng.integers(1, lasting, size), "_n": np.ones(size, np.int64)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widest", [2, 500])
 @pytest.mark.parametrize("lasting", [3, 900])
 def test_many_rows_in_several_steps(widest: int, lasting: int) -> None:

@@ -80,6 +80,7 @@ def best_of(count: int, signed: bool = False) -> RankOperator:
     return RankOperator(ScanOperator("s", (BIGINT, BIGINT)), 2, (0,), order, (), limit, signed)
 
 
+@pytest.mark.slow
 def test_state_and_output_follow_the_limit() -> None:
     """200 steps of 50 random rows in 2 partitions: what is kept and emitted is about the best 3."""
     chance = random.Random(5)

@@ -33,6 +33,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1_000_000), st.sampled_from(QUERIES))
 def test_any_steps_answer_as_the_reference(seed: int, query: str) -> None:

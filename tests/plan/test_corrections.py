@@ -37,6 +37,7 @@ def refused(sql: str) -> list[str]:
     return [why for name in STREAMS if (why := refuse_correction(plan, name)) is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", one_in(20, CASES, lambda c: c.sql))
 def test_corrections_mean_what_the_reference_says(case) -> None:  # type: ignore[no-untyped-def]
     """Where they are taken: `test_most_queries_take_corrections` counts how often that is."""
@@ -48,6 +49,7 @@ def test_corrections_mean_what_the_reference_says(case) -> None:  # type: ignore
         check({"v": plan}, len(case.sql) + seed, STRATEGIES[seed], corrected_inputs)
 
 
+@pytest.mark.slow
 def test_most_queries_take_corrections() -> None:
     assert 3 * sum(not refused(case.sql) for case in CASES) > 2 * len(CASES)
 

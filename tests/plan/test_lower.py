@@ -135,6 +135,7 @@ def test_random_queries(sqls: list[str], seed: int, strategy: str) -> None:
     check(plans, seed, strategy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [c for c in CASES if c.topic in ("rank", "over", "window function", "session")],

@@ -39,6 +39,7 @@ def lower_without_ends(plan: N.Node, strategy: str) -> Operator:
     return Lowering(strategy, negative=_EveryJoin())(plan)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("above", ABOVE)
 @pytest.mark.parametrize("sql", NEGATIONS)
 def test_joins_over_rows_without_ends(sql: str, above: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ def test_every_operator_is_drawn_once(script: str) -> None:
         assert (group.findtext("title") or "").startswith(f"#{operator.id} {operator.text}")
 
 
+@pytest.mark.slow
 @scripts
 def test_no_two_boxes_overlap_and_all_lie_on_the_paper(script: str) -> None:
     _, picture = drawn(script)
@@ -82,6 +83,7 @@ def test_no_two_boxes_overlap_and_all_lie_on_the_paper(script: str) -> None:
         assert not any(box.overlaps(other) for other in placed[i + 1 :])
 
 
+@pytest.mark.slow
 @scripts
 def test_patterns_lie_on_no_box_and_on_no_other(script: str) -> None:
     found, picture = drawn(script)
@@ -92,6 +94,7 @@ def test_patterns_lie_on_no_box_and_on_no_other(script: str) -> None:
         assert not any(pill.overlaps(other) for other in pills[i + 1 :])
 
 
+@pytest.mark.slow
 @scripts
 def test_edges_have_the_colour_of_their_pattern(script: str) -> None:
     found, picture = drawn(script)

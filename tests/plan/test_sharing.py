@@ -72,6 +72,7 @@ def test_filters_that_drop_most_rows_stay_below_a_join_of_each_view() -> None:
     assert choice.chosen.cost < choice.rejected[0].cost
 
 
+@pytest.mark.slow
 def test_from_how_many_views_on_a_join_is_shared() -> None:
     """The cross-over of paper 5: later where filters let few rows through, and never where hardly any."""
     shared = {
@@ -115,6 +116,7 @@ def run(store: CompiledStore) -> StoredViews:
     return StoredViews(kept, {}, (), plans.__getitem__)
 
 
+@pytest.mark.slow
 def test_views_that_run_keep_their_joins_and_new_ones_share() -> None:
     first = compile_store(streams(by_constant(LARGE, 1)))
     stored = run(first)

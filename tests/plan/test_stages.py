@@ -226,6 +226,7 @@ def test_state_that_lies_by_different_keys_is_refused() -> None:
         StepStages.of({"v": join}, traces)
 
 
+@pytest.mark.slow
 def test_every_key_is_a_column_of_its_input() -> None:
     for case in CASES:
         for kernel in stateful_operators([plan(case.sql)]):

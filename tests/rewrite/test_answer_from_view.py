@@ -93,6 +93,7 @@ def test_before_is_after(case: AnswerCase) -> None:
         check(plan, found, seed)
 
 
+@pytest.mark.slow
 def test_random_pairs() -> None:
     """Of a thousand pairs in `make fuzz`, all that match mean the same; most do match."""
     matched = 0

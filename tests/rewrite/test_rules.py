@@ -207,6 +207,7 @@ TRAPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", TRAPS, ids=lambda sql: sql[:60])
 def test_traps(sql: str) -> None:
     better = check(plan_of(sql, ORACLE), *range(5))

@@ -71,6 +71,7 @@ def test_a_new_sink_begins_with_the_present_answer(made: HandmadeStore, tmp_path
     assert table_of(tmp_path / "f") == made.table
 
 
+@pytest.mark.slow
 def test_a_target_that_is_away_for_20_steps_gets_them_all(made: HandmadeStore, tmp_path: Path) -> None:
     made.sink(f"CREATE SINK f FROM latest INTO parquet('{tmp_path}/f')")
     made.sink(f"CREATE SINK other FROM latest INTO parquet('{tmp_path}/other')")
@@ -101,6 +102,7 @@ def test_a_sink_that_failed_waits_before_it_is_tried_again(made: HandmadeStore, 
     assert table_of(tmp_path / "f") == made.table
 
 
+@pytest.mark.slow
 def test_killed_between_the_target_and_the_position(tmp_path: Path) -> None:
     """The process is killed when the step is in the target and the store does not know it yet."""
     script = f"""

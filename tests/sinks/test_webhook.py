@@ -152,6 +152,7 @@ def test_down_for_20_steps(made: HandmadeStore, endpoint: Endpoint) -> None:
     again.stop()
 
 
+@pytest.mark.slow
 def test_killed_after_the_request(endpoint: Endpoint, tmp_path: Path) -> None:
     script = f"""
 import os, signal

@@ -78,6 +78,7 @@ def test_every_kind_that_is_guarded_stands_in_a_sample() -> None:
 ARGUMENTS = [(kind, name) for kind, used in USED.items() for name in kind.arg_types if name not in used]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argument", one_in(5, ARGUMENTS, lambda pair: f"{pair[0].__name__}.{pair[1]}"))
 def test_an_argument_that_is_not_used_is_refused_with_its_place(argument: tuple[type[exp.Expr], str]) -> None:
     kind, name = argument
@@ -95,6 +96,7 @@ for stranger in STRANGERS:
     stranger.meta.update(start=0, end=0)  # as the parser notes it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", one_in(20, SAMPLES))
 def test_an_argument_of_another_kind_is_refused_with_its_place(sql: str) -> None:
     """A parameter in the place of any part of a query."""

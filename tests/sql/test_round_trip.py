@@ -181,6 +181,7 @@ def _plans(sql: str, names: Catalog) -> Iterator[N.Node]:
         shown(statement, names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", golden_files(), ids=lambda path: path.name)
 def test_the_queries_of_the_golden_files(path: Path) -> None:
     file = GoldenFile.parsed(path.read_text())

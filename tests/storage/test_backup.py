@@ -238,6 +238,7 @@ def test_held_manifests_are_kept(path: Path) -> None:
         assert len(list((path / "views").rglob("*.arrow"))) == 1
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_held_is_let_go(path: Path) -> None:
     script = f"""
 import os
@@ -253,6 +254,7 @@ with hold_manifest(Files({str(path)!r}), 3):
     assert not files.list_files(HELD)
 
 
+@pytest.mark.slow
 def test_backups_while_steps_are_written_and_cleaned(path: Path, tmp_path: Path) -> None:
     """Each backup is the store of one step, whatever is cleaned away meanwhile."""
     stop = threading.Event()

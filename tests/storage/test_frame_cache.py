@@ -193,6 +193,7 @@ def test_runs_of_a_packed_file_are_kept_one_by_one(
     assert not mapped_files(tmp_path)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 40)), max_size=8), max_size=12))
 @settings(max_examples=settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_trace_answers_the_same_without_them(

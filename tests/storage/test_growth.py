@@ -79,6 +79,7 @@ def test_a_length_that_was_given_is_kept_to(history: int) -> None:
     assert horizons(after, catalog).get(VIEW) == (None if history == INFINITY else 50 - history)
 
 
+@pytest.mark.slow
 def test_retracted_values_are_forgotten_with_the_history(tmp_path: Path) -> None:
     """A count that changes in every step, and never ends: what is kept does not grow with the steps."""
     catalog, files = catalog_of(ViewEntry("v", "SELECT 1", history=20)), Files(str(tmp_path), durable=False)
@@ -141,6 +142,7 @@ def inserted(db: Database, kind: str = "inbox") -> list[int]:
     return sorted(Trace(trace, db.manifest().runs(trace), store.files).read().to_series(0).to_list())
 
 
+@pytest.mark.slow
 def test_single_rows_that_are_inserted_leave_few_files(tmp_path: Path) -> None:
     with everview.connect(str(tmp_path / "s")) as db:
         db.execute(f"{STREAM} CREATE VIEW v AS SELECT COUNT(*) AS n FROM s [RANGE 10 SECONDS]")

@@ -108,6 +108,7 @@ def random_changes(rng: random.Random, kept: Kept, b0: int, b1: int) -> list[Cha
     return found
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from([0, 5, 20]), st.sampled_from([0, 1, 10, 40]))
 def test_answers_inside_the_history_are_exact(seed: int, history: int, least: int) -> None:
     rng = random.Random(seed)
@@ -130,6 +131,7 @@ def replacements(step: int, groups: int) -> list[Change]:
     return new + old if step > 1 else new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("history", "least", "policy", "groups"),
     [
@@ -178,6 +180,7 @@ def test_rows_that_are_only_added_are_all_kept(tmp_path: Path) -> None:
     assert (kept.horizon, len(kept.rows)) == (BEFORE_ALL, 59)
 
 
+@pytest.mark.slow
 def test_rows_of_event_streams_are_forgotten_by_their_time(tmp_path: Path) -> None:
     entry = EventStreamEntry("v", "SELECT 1", ("at",), history=5, least_changes=30)
     kept = Kept(entry, Files(str(tmp_path), durable=False))

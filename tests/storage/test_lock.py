@@ -50,6 +50,7 @@ def holder(files: Files, code: str = HOLD) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_a_second_process_is_told_who_writes_and_since_when(files: Files) -> None:
     process = holder(files)
     with pytest.raises(StoreError) as caught:

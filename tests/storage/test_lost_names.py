@@ -77,6 +77,7 @@ def in_order(rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
     return {name: sorted(own) for name, own in rows.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_of_lost_steps_belong_to_the_stream_they_were_inserted_into(tmp_path: Path, seed: int) -> None:
     script = Script(seed)
@@ -112,6 +113,7 @@ def unpack(name: str, path: Path) -> None:
         archive.extractall(path, filter="data")
 
 
+@pytest.mark.slow
 def test_names_that_order_joins_can_change(tmp_path: Path) -> None:
     """Views go on with their plans, and none is outdated for it."""
     unpack("ordered-joins", tmp_path)

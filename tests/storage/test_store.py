@@ -365,6 +365,7 @@ def test_kill_a_writer_at_any_moment(tmp_path: Path) -> None:
             assert state["_n"].sum() == 2 * manifest.step
 
 
+@pytest.mark.slow
 def test_two_processes_make_a_store_at_once(tmp_path: Path) -> None:
     code = "import sys; from everview.storage.store import *; Store.open(sys.argv[1], create=True)"
     both = [

@@ -221,6 +221,7 @@ def test_both_sides_of_a_set_operation_are_on_time(
     assert not any(late(plan, inputs(rng)) for _ in range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("late_side", "taken"), [(N.Window(R, Range(4)), True), (N.Synchronize(R, Grid(3)), False)]
 )

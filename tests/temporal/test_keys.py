@@ -179,6 +179,7 @@ def check(sql: str, seeds: Iterable[int]) -> bool:
     return key is not None
 
 
+@pytest.mark.slow
 def test_keys_of_queries() -> None:
     assert all(check(sql, range(12)) for sql in _MORE)
     assert sum(check(case.sql, range(2)) for case in QUERIES) > 40

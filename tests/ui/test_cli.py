@@ -252,6 +252,7 @@ def test_a_folder_without_rights(open_folder: Path, capsys: pytest.CaptureFixtur
     assert "next: run as a user who may, or change the rights of the folder" in said.err
 
 
+@pytest.mark.slow
 def test_a_store_that_another_process_writes(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_text(STREAM)
     with connect(str(tmp_path / "everview-store")) as db:
@@ -309,6 +310,7 @@ def test_mistakes_of_rewind(arguments: tuple[str, ...], said: str, store: str) -
     assert done.stderr.startswith(said)
 
 
+@pytest.mark.slow
 def test_a_rewind_needs_an_instant_a_store_and_its_lock(store: str, tmp_path: Path) -> None:
     assert "Missing option '--to'" in process("rewind", "--path", store).stderr
     done = everview("rewind", "--to", "2026-01-01", "--path", str(tmp_path / "none"))

@@ -174,6 +174,7 @@ def test_parameters_that_are_wrong(
     assert run(capsys, "query", "SELECT :car AS x", "--path", path, *options) == (1, "", said)
 
 
+@pytest.mark.slow
 def test_what_java_says_when_it_does_not_start(tmp_path: Path) -> None:
     """The cause is shown, not the warnings before it."""
     java = tmp_path / "bin" / "java"
