@@ -49,7 +49,7 @@ from everview.sql.promotion import as_text_if_mixed, is_text_literal, text_targe
 from everview.sql.query_grammar import STREAM_FUNCTIONS
 from everview.sql.scope import Scope
 from everview.sql.script import Script
-from everview.sql.times import CLOCKS, as_days, seconds_of
+from everview.sql.times import CLOCKS, add_months_to, as_days, months_of, seconds_of
 from everview.sql.windows import is_now
 
 
@@ -136,6 +136,10 @@ class ExpressionBinder:
 
     def arithmetic(self, node: exp.Binary) -> Expression:
         operator = _ARITHMETIC[type(node)]
+        if operator in "+-":
+            shifted = self._months_later(node, operator)
+            if shifted is not None:
+                return shifted
         left, right = self._operands(node, operator)
         both = {left.type, right.type}
         if operator in "+-" and both == {T.DATE, T.INTERVAL}:
@@ -145,6 +149,22 @@ class ExpressionBinder:
                 f"{left.type} {operator} {right.type} has no meaning", next_step="add an INTERVAL '5' SECOND"
             )
         return Arithmetic(operator, left, right)
+
+    def _months_later(self, node: exp.Binary, operator: str) -> Expression | None:
+        """Bind a date or timestamp with INTERVAL '1' MONTH beside it; None if no such interval is there."""
+        time, months = node.this, months_of(node.expression)
+        if months is None and operator == "+":
+            time, months = node.expression, months_of(node.this)
+        if months is None or node.find_ancestor(ast.CreateEventStreamSyntax) is not None:
+            return None  # an event query waits for fixed lengths of time, and refuses the months elsewhere
+        bound = self.bind(time)
+        if bound.type not in (T.DATE, T.TIMESTAMP):
+            raise self.script.error(
+                f"months are added to a DATE or a TIMESTAMP, not to {bound.type.a}",
+                time,
+                next_step="CAST it to DATE or TIMESTAMP",
+            )
+        return add_months_to(bound, months if operator == "+" else -months)
 
     def _operands(self, node: exp.Binary, operator: str) -> tuple[Expression, Expression]:
         """Bind two operands; a string constant beside a number counts as a DOUBLE, as in Spark."""
