@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The oracle: imported by tests and documents, and by nothing that runs.
     "reference": {*GROUND, "sql", "temporal"},
     # A client knows the release that it is of.
-    "server": {*GROUND, "storage", "query", "without_spark", "database", "__init__"},
+    "server": {*GROUND, "plan", "storage", "query", "without_spark", "database", "__init__"},
     "ui": {*GROUND, "query", "without_spark", "maintenance", "database", "server"},
     "__init__": {"database", "maintenance", "errors", "settings"},
     "__main__": {"ui"},
@@ -43,6 +43,8 @@ LIBRARIES: dict[str, set[str]] = {
     "psycopg": {"sinks"},
     "deltalake": {"sinks"},
     "pyiceberg": {"sinks"},
+    "starlette": {"server"},
+    "uvicorn": {"server"},
     "duckdb": set(),
 }
 

@@ -103,6 +103,10 @@ def run(
 @app.command()
 def serve(
     path: StorePath = DEFAULT_PATH,
+    host: Annotated[str, typer.Option(metavar="HOST", help="where the page is shown")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="of the page; 7117, or another if that is taken")
+    ] = None,
     strategy: Strategy = None,
     master: Master = None,
     conf: Conf = None,
@@ -118,11 +122,17 @@ def serve(
     everview serve
 
     everview serve --path /data/store
+
+    A page shows the store, with a JSON API at /api and numbers for
+    Prometheus at /metrics. At another host than this machine's own it needs
+    a token, which is read from EVERVIEW_TOKEN.
+
+    EVERVIEW_TOKEN=… everview serve --host 0.0.0.0 --port 8080
     """
     from everview.ui import commands
     from everview.ui.options import open_options
 
-    commands.serve_store(path, open_options(strategy, master, conf or [], packages or []))
+    commands.serve_store(path, host, port, open_options(strategy, master, conf or [], packages or []))
 
 
 @app.command()

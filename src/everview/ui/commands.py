@@ -5,9 +5,10 @@ Those that ask a store are in `asking.py`, which needs less.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -57,12 +58,18 @@ def run_script(file: str, path: str, finish: bool, follow: bool, options: OpenOp
                 work.run_until_stopped(server)
 
 
-def serve_store(path: str, options: OpenOptions) -> None:
-    """Run the steps of a store and answer other processes until the user stops it."""
+def serve_store(path: str, host: str, port: int | None, options: OpenOptions) -> None:
+    """Run the steps of a store, show its page, and answer other processes until the user stops it."""
     read_catalog(path, create=True)
-    with _running_store(path, options) as work, work.serve() as server:
+    from everview.server.web import PageServer  # loaded only where it is needed
+
+    page = PageServer(path, host, port, os.environ.get("EVERVIEW_TOKEN"))
+    with closing(page), _running_store(path, options) as work, work.serve() as server:
+        work.watchers.append(page.record_step)
+        page.start()
         with work.meter.pause():
             print(f"serving {path}; Ctrl-C ends it", flush=True)
+            print(f"page: {page.url}", flush=True)
         work.meter.show_text("waiting for rows")
         work.run_until_stopped(server)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from everview.query.answers import fetch_answer
@@ -32,6 +32,7 @@ class RunningStore:
     stop: threading.Event
     out: IO[str]
     err: IO[str]
+    watchers: list[Callable[[Progress], None]] = field(default_factory=list)  # called with every step
 
     def run_script(self, sql: str, statements: Sequence[Statement], finish: bool) -> None:
         """Execute the statements of a script and take in all available rows.
@@ -70,6 +71,8 @@ class RunningStore:
     def _show_step(self, step: Progress) -> None:
         self.meter(step)
         self.summary.step(step)
+        for watch in self.watchers:
+            watch(step)
 
     @contextmanager
     def serve(self) -> Iterator[Server]:
