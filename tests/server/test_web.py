@@ -114,7 +114,13 @@ def test_questions_only_ask(get: Get) -> None:
     assert (refused.status, "a query is one SELECT" in refused.json["error"]) == (400, True)
     assert "nope" in get("/api/query", {"sql": "SELECT nope FROM rooms"}).json["error"]
     assert get("/api/query", {"sql": "SHOW STREAMS"}).json["text"] == "rooms"
-    for wrong in ({}, {"sql": 1}, {"sql": "SHOW STREAMS", "limit": 0}, []):
+    for wrong in (
+        {},
+        {"sql": 1},
+        {"sql": "SHOW STREAMS", "limit": 0},
+        {"sql": "SHOW STREAMS", "as_of": 5},
+        [],
+    ):
         assert get("/api/query", wrong).status == 400
     assert get("/api/query", {"sql": "SHOW STREAMS"}, Content_Type="text/plain").status == 400
     assert get("/api/query").status == 405

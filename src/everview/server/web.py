@@ -122,9 +122,12 @@ class PageServer:
     # In a thread for each request
 
     def _metrics(self, request: Request) -> Response:
-        store = Store.open(self._path)
-        state = measure_store(store.manifest(), store.load_catalog()).state
-        text = render_metrics(status_at(self._path, for_others=True), state, list(self._steps))
+        try:
+            store = Store.open(self._path)
+            state = measure_store(store.manifest(), store.load_catalog()).state
+            text = render_metrics(status_at(self._path, for_others=True), state, list(self._steps))
+        except EverviewError as error:
+            return _refused(error)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     def _status(self, _: Mapping[str, Any]) -> str:
@@ -174,11 +177,14 @@ class PageServer:
         """Return the answer of one SELECT, DESCRIBE or SHOW; nothing else is executed."""
         sql = asked.get("sql")
         most = asked.get("limit", _MOST)
+        as_of = asked.get("as_of")
         if not isinstance(sql, str) or not isinstance(most, int) or not 0 < most <= _MOST:
             raise EverviewError(
                 "a question is {\"sql\": \"SELECT …\", \"limit\": n}", next_step=f"n is at most {_MOST}"
             )  # fmt: skip
-        answer = self._server_of_store().query(sql, asked.get("as_of"), {}, most)
+        if as_of is not None and not isinstance(as_of, str):
+            raise EverviewError("as_of is no text", next_step='write it as "2026-01-01 00:00:00"')
+        answer = self._server_of_store().query(sql, as_of, {}, most)
         if isinstance(answer, Report):
             return _json({"text": answer.text, "records": answer.records})
         return answer_json(answer)
